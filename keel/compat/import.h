@@ -36,16 +36,16 @@ class Import {
   Json value(const std::string& key) const;
   /// value() as text: a string without quotes, other values as JSON; empty for null.
   std::string text(const std::string& key) const;
-  /// Whether value() is true. Throws an Error unless it is true, false or null.
+  /// Returns whether value() is true. Throws an Error unless it is true, false or null.
   bool is_true(const std::string& key) const;
   /// value() as an integer from 1 to 2^20, so that products of three fit into 63 bits. Else throws an Error.
   int64_t count(const std::string& key) const;
   /// value() as a number. Throws an Error for other values.
   double number(const std::string& key) const;
 
-  /// Whether the user sets this Keel setting next to the recipe. set() then does nothing.
+  /// Returns whether the user sets this Keel setting next to the recipe. set() then does nothing.
   bool user_sets(const std::string& target) const;
-  /// Whether a Keel setting has a value from the user or the recipe.
+  /// Returns whether a Keel setting has a value from the user or the recipe.
   bool is_set(const std::string& target) const;
   /// The value of a Keel setting: the user's, else the one set so far, else the default.
   Json setting(const std::string& target) const;

@@ -52,7 +52,7 @@ class KeyTable {
   const KeyRow* find(const std::string& key) const;
   /// The row of exactly this key.
   const KeyRow* exact(const std::string& key) const;
-  /// Whether a row is below this section.
+  /// Returns whether a row is below this section.
   bool has_below(const std::string& section) const;
   const Json* default_of(const std::string& key) const;
   const std::map<std::string, KeyRow>& rows() const { return rows_; }

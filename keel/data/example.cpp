@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
 #include "keel/core/strings.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/data/schema.h"
 
 namespace keel {
@@ -103,7 +103,7 @@ Json checked_part(Json value, const std::string& what, const std::string& place,
   return value;
 }
 
-/// Whether a value is a text that pandas or Python writes for a missing one.
+/// Returns whether a value is a text that pandas or Python writes for a missing one.
 bool is_written_nothing(const Json& value) {
   return value == "nan" || value == "NaN" || value == "None" || value == "<NA>";
 }

@@ -95,7 +95,7 @@ void check_first_row(const RowSource<Item>& source) {
   if (!source.options.reads_rows_late()) in_order.at(0);
 }
 
-/// Whether the predicate holds for the first readable row of any file.
+/// Returns whether the predicate holds for the first readable row of any file.
 bool any_first_row(const Dataset& dataset, const std::function<bool(const Example&)>& predicate) {
   const std::vector<uint64_t> rows = dataset.first_rows();
   return std::any_of(rows.begin(), rows.end(), [&](uint64_t row) {

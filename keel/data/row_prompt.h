@@ -28,11 +28,11 @@ class RowPrompts {
   /// The row's prompt, rendered and encoded. Throws BadRow if the chat template or the tokenizer fails.
   Prompt prompt(Example example, uint64_t id) const;
 
-  /// Whether a text bypasses the model's chat template by default (data.chat=auto) although it contains no special
-  /// tokens: probably a mistake of the user.
+  /// Returns whether a text bypasses the model's chat template by default (data.chat=auto) although it contains no
+  /// special tokens: probably a mistake of the user.
   bool misses_template(const Example& example) const;
 
-  /// Whether a prompt goes through the chat template. A conversation that cannot is an Error.
+  /// Returns whether a prompt goes through the chat template. A conversation that cannot is an Error.
   bool is_chat(const Json& prompt, const std::string& place) const;
 
   /// The prompt as messages, with data.system_prompt if there is no system message.

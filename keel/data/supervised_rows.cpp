@@ -5,8 +5,8 @@
 #include <set>
 
 #include "keel/core/error.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/strings.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 namespace {
@@ -29,7 +29,7 @@ bool starts_with(const std::vector<int32_t>& tokens, const std::vector<int32_t>&
 
 bool is_assistant(const Json& message) { return message["role"] == "assistant"; }
 
-/// Whether a message has a loss, by its own field `weight` (OpenAI files) or `loss`; none without these fields.
+/// Returns whether a message has a loss, by its own field `weight` (OpenAI files) or `loss`; none without these fields.
 std::optional<bool> loss_mark(const Json& message, const std::string& name, const std::string& place) {
   std::optional<bool> learned;
   for (const char* mark : {"weight", "loss"}) {

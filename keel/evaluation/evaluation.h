@@ -41,7 +41,7 @@ struct Evaluation {
 
   const std::optional<Interval>& interval() const { return statistics.all.measures.front().estimate.interval; }
   const char* mean_name() const { return keel::mean_name(is_accuracy); }
-  /// Whether any completion has a reward. Otherwise the mean and the measures are undefined.
+  /// Returns whether any completion has a reward. Otherwise the mean and the measures are undefined.
   bool has_rewards() const { return statistics.all.unscored < static_cast<int64_t>(verdicts.size()); }
 };
 

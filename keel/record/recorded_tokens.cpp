@@ -216,7 +216,7 @@ class LiveTokenRecords::Digest {
     return best;
   }
 
-  /// Whether the page includes a completion. The fraction of completions falls with the number of rows.
+  /// Returns whether the page includes a completion. The fraction of completions falls with the number of rows.
   bool is_selected(int64_t rollout) const {
     if (rows_ <= max_rows_) return true;
     const double fraction = static_cast<double>(max_rows_) / static_cast<double>(rows_);

@@ -208,7 +208,8 @@ MetricRow parse_metric_row(std::string_view line) { return read_metric_row(parse
 
 namespace {
 
-/// Whether a log line reports changed reward files or evaluation rows, so that later evaluations are not comparable.
+/// Returns whether a log line reports changed reward files or evaluation rows, so that later evaluations are not
+/// comparable.
 bool changes_evaluations(const std::string& line, const RunData& run) {
   const auto held_out = run.used.find("data.held_out");
   const bool splits_training_files = held_out != run.used.end() && held_out->second != "0" && held_out->second != "0.0";

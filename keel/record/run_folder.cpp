@@ -20,8 +20,8 @@ constexpr const char *kMetrics = "metrics.jsonl", *kSamples = "samples.jsonl", *
                      *kCheckpoints = "checkpoints", *kReference = "reference", *kEvents = "tensorboard",
                      *kTokens = "tokens";
 
-/// Whether the path exists and is not an empty folder, apart from the partial file of a run that was killed at its
-/// start. Other errors, such as missing permission, appear at the first write.
+/// Returns whether the path exists and is not an empty folder, apart from the partial file of a run that was killed at
+/// its start. Other errors, such as missing permission, appear at the first write.
 bool is_taken(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return false;
@@ -30,7 +30,7 @@ bool is_taken(const std::filesystem::path& path) {
   return !names.empty() && names != std::vector<std::string>{"config.yaml.partial"};
 }
 
-/// Whether a run writes files of this name, including partial files and copies of damaged ones.
+/// Returns whether a run writes files of this name, including partial files and copies of damaged ones.
 bool is_run_file_name(std::string name) {
   constexpr std::string_view kPartial = ".partial", kDamaged = ".damaged";
   if (name.ends_with(kPartial)) name.resize(name.size() - kPartial.size());

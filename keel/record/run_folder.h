@@ -28,9 +28,9 @@ class RunFolder {
   /// The first line of config.yaml. It, or the id in used.json, marks a run folder.
   static constexpr std::string_view kConfigHeading = "The full, resolved configuration of this run.";
 
-  /// Whether the folder contains a run. A config.yaml of the user alone does not count.
+  /// Returns whether the folder contains a run. A config.yaml of the user alone does not count.
   static bool contains_run(const std::filesystem::path& path);
-  /// Whether the file belongs to a run, its checkpoints or its token records. Follows links.
+  /// Returns whether the file belongs to a run, its checkpoints or its token records. Follows links.
   static bool belongs_to_run(const std::filesystem::path& path);
   /// Throws an Error (exit code 2) if the file belongs to a run.
   static void require_outside_run(const std::filesystem::path& path);

@@ -12,20 +12,20 @@ namespace keel {
 /// The name of the link, among a run's checkpoints, to the one with the best evaluation.
 inline constexpr const char* kBestCheckpoint = "best";
 
-/// Whether the path is a checkpoint by its name and files; it may be damaged.
+/// Returns whether the path is a checkpoint by its name and files; it may be damaged.
 bool is_checkpoint(const std::filesystem::path& path);
 bool is_checkpoint_name(const std::string& name);
 
 /// Returns the id of the run that wrote a checkpoint or a reference policy, or "" if its manifest has none.
 std::string read_run_id(const std::filesystem::path& folder);
 
-/// Whether its manifest is intact and names another run.
+/// Returns whether its manifest is intact and names another run.
 bool belongs_to_other_run(const std::filesystem::path& folder, const std::string& run);
 
 /// Returns the checkpoint that LATEST of a run names, if any.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& run);
 
-/// Whether the latest checkpoint is the final one of the run.
+/// Returns whether the latest checkpoint is the final one of the run.
 bool is_finished(const std::filesystem::path& run);
 
 /// Returns the run id in used.json, else the id that all intact checkpoints share, else "".

@@ -96,7 +96,7 @@ struct FunctionSpec {
   const AnswerExtractor& extractor;
 
   std::vector<double> numbers(size_t count) const { return parse_positive_numbers(text, argument, count); }
-  /// Whether the argument is this flag. Rejects any other argument.
+  /// Returns whether the argument is this flag. Rejects any other argument.
   bool has_flag(const std::string& flag) const {
     if (!argument.empty() && argument != flag)
       refuse(text, "unknown argument \"" + argument + "\" (expected " + (flag.empty() ? "none)" : flag + ")"));
@@ -264,7 +264,7 @@ std::string rename_files(const std::string& function,
   return parts.text() + parts.sources;
 }
 
-/// Whether an argument is an existing file. A program without a slash is searched in PATH and does not count.
+/// Returns whether an argument is an existing file. A program without a slash is searched in PATH and does not count.
 bool is_file(const std::string& word, bool is_program) {
   std::error_code ignored;
   return !(is_program && word.find('/') == std::string::npos) && std::filesystem::is_regular_file(word, ignored);

@@ -50,8 +50,8 @@ class RewardSum {
   /// Error (kBadConfiguration) if no function applies to any source.
   std::vector<std::string> source_warnings(const std::set<std::string>& sources) const;
 
-  /// Whether every reward is 1 (correct) or 0, so that the mean is an accuracy: each prompt has one function, which
-  /// scores final answers with weight 1. Length penalties are ignored.
+  /// Returns whether every reward is 1 (correct) or 0, so that the mean is an accuracy: each prompt has one function,
+  /// which scores final answers with weight 1. Length penalties are ignored.
   bool is_binary() const;
 
   const std::vector<RewardTerm>& terms() const { return terms_; }

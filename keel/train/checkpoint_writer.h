@@ -42,7 +42,7 @@ class CheckpointWriter {
 
   /// The last checkpoint; empty before the first.
   const std::filesystem::path& last() const { return last_; }
-  /// Whether the last checkpoint has this state and is still on disk.
+  /// Returns whether the last checkpoint has this state and is still on disk.
   bool last_has_state(const TrainState& state) const;
   /// Returns the seconds that writes took since the last call.
   double take_write_seconds() { return std::exchange(write_seconds_, 0); }

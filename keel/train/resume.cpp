@@ -32,8 +32,8 @@ void keep_resolved_checkpoints(Config& config, const Json& saved) {
     config.lora.adapter = adapter;
 }
 
-/// Whether a resumed run may change this setting: run length, execution, output and error handling, but nothing else
-/// that affects training.
+/// Returns whether a resumed run may change this setting: run length, execution, output and error handling, but nothing
+/// else that affects training.
 bool may_change(const std::string& section, const std::string& key) {
   static const std::map<std::string, std::set<std::string>> kKeys = {
       {"run", {"dir", "threads", "deterministic"}},
@@ -50,8 +50,8 @@ bool may_change(const std::string& section, const std::string& key) {
 
 std::string last_component(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// Whether a setting only has new directories for the same file names, as in a moved project. Contents are compared
-/// later.
+/// Returns whether a setting only has new directories for the same file names, as in a moved project. Contents are
+/// compared later.
 bool is_moved_path(const std::string& setting, const Json& then, const Json& now) {
   static const std::set<std::string> kPathSettings = {
       "model.path", "lora.adapter", "data.files", "data.eval_files", "sft.files", "sft.eval_files", "reward.functions"};

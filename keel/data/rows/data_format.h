@@ -20,7 +20,7 @@ DataFormat data_format(const std::filesystem::path& path);
 /// holds JSON, and for other tables (.tsv, .xlsx, ...).
 TextFormat text_format(const std::filesystem::path& path, std::string_view beginning);
 
-/// Whether this build has Arrow, which reads everything except JSON lines and JSON lists.
+/// Returns whether this build has Arrow, which reads everything except JSON lines and JSON lists.
 bool has_arrow();
 
 /// Fails if this build has no Arrow; the message names the file, its format `what` and the fix.

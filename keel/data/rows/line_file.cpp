@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kBlockBytes = uint64_t{64} << 10;
 constexpr size_t kScanBytes = size_t{1} << 20;
-/// Whether there is more than blanks in a part of a line that starts at `offset` of its file.
+/// Returns whether there is more than blanks in a part of a line that starts at `offset` of its file.
 bool has_content(std::string_view part, uint64_t offset) {
   for (; offset < kByteOrderMark.size() && part.starts_with(kByteOrderMark[offset]); ++offset) part.remove_prefix(1);
   return part.find_first_not_of(" \t\r") != std::string_view::npos;
@@ -29,7 +29,7 @@ class LineScanner {
     line_.number = lines_before + 1;
   }
 
-  /// Whether to go on.
+  /// Returns whether to go on.
   bool add(std::string_view bytes) {
     while (!bytes.empty()) {
       const size_t newline = bytes.find('\n');

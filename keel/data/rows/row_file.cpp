@@ -88,7 +88,7 @@ uint64_t take_number(std::string_view& text) {
   return number;
 }
 
-/// Whether a line looks like a CSV header.
+/// Returns whether a line looks like a CSV header.
 bool is_header(std::string_view text) {
   return !text.empty() && is_letter(text[0]) && text.find(',') != std::string_view::npos;
 }

@@ -36,7 +36,7 @@ class RowFile {
   /// Visits all rows in order; unreadable ones go to `on_bad`.
   void for_each(const std::function<void(Row)>& on_row, const std::function<void(const BadRow&)>& on_bad) const;
 
-  /// Whether the rows are the file's own lines, and not what another format was unpacked to.
+  /// Returns whether the rows are the file's own lines, and not what another format was unpacked to.
   bool is_json_lines() const { return format_ == DataFormat::kText && text_ == TextFormat::kJsonLines; }
 
  private:

@@ -39,7 +39,7 @@ class ConfigReader {
   Rope rope_from(const Json& parameters, const std::string& location, double theta) const;
   /// The activation function of the MLP gate.
   Activation activation(const char* key, Activation fallback) const;
-  /// Whether each layer uses the sliding window: from layer_types if present, else rule(layer index).
+  /// Returns whether each layer uses the sliding window: from layer_types if present, else rule(layer index).
   template <class Rule>
   std::vector<bool> sliding_layers(int64_t layers, Rule rule) const {
     if (has("layer_types")) return layer_types(layers);

@@ -11,8 +11,8 @@
 namespace keel {
 namespace {
 
-/// Whether this init_lora_weights keeps the base weights. Others (pissa, olora, corda, loftq, ...) change them, so that
-/// the adapter fits only the changed weights.
+/// Returns whether this init_lora_weights keeps the base weights. Others (pissa, olora, corda, loftq, ...) change them,
+/// so that the adapter fits only the changed weights.
 bool keeps_base_weights(const Json& init) {
   static const std::set<std::string> known{"gaussian", "orthogonal", "eva"};
   return init.is_null() || init.is_boolean() || (init.is_string() && known.contains(init));

@@ -7,7 +7,7 @@
 
 namespace keel {
 
-/// Whether training and prefill use flash attention.
+/// Returns whether training and prefill use flash attention.
 bool uses_flash_attention(const Transformer& model);
 
 /// The hidden states [N, H] of packed tokens [N] at positions [N], as in training.

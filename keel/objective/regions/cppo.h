@@ -28,7 +28,7 @@ struct Cppo {
   }
   std::optional<InvalidParameter> check_length(double valid_tokens) const;
 
-  /// Whether w_t of the last token would be negative, because the sequence is longer than the horizon.
+  /// Returns whether w_t of the last token would be negative, because the sequence is longer than the horizon.
   bool has_negative_weight(double valid_tokens) const;
 };
 

@@ -63,7 +63,7 @@ ClampedTensor token_divergence(const LossInputs& inputs, Divergence divergence, 
 /// The K of top-K divergences in DPPO (arXiv 2602.04879, appendix F.3).
 inline constexpr double kDefaultTopK = 20;
 
-/// Whether the divergence is a total variation, which is at most 1.
+/// Returns whether the divergence is a total variation, which is at most 1.
 bool is_total_variation(Divergence divergence);
 
 /// The inputs that the divergence needs; `k` is the K of a top-K divergence.

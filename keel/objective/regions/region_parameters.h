@@ -16,7 +16,7 @@ void set_parameter(TrustRegion& region, const std::string& method, const std::st
 /// Resolves aliases of parameter names: C and c mean ratio_cap, as in the papers.
 std::string parameter_name(const std::string& name);
 
-/// Whether a parameter has an effect: k and support need a top-K divergence.
+/// Returns whether a parameter has an effect: k and support need a top-K divergence.
 bool has_effect(const TrustRegion& region, const std::string& name);
 
 /// Returns a parameter that contradicts the others, if any.

@@ -13,7 +13,7 @@ struct ChartPoint {
   double y = 0;
 };
 
-/// Whether the value is finite and differences of such values cannot overflow.
+/// Returns whether the value is finite and differences of such values cannot overflow.
 bool is_plottable(double value);
 
 /// A range of values with the ticks to label it.

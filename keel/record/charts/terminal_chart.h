@@ -23,7 +23,7 @@ struct TerminalChartOptions {
 /// A line chart of `y` in braille dots (or ASCII). NaN and infinity are gaps.
 std::string terminal_chart(std::span<const double> y, const TerminalChartOptions& options);
 
-/// Whether the locale of the environment is UTF-8, which braille dots need.
+/// Returns whether the locale of the environment is UTF-8, which braille dots need.
 bool terminal_has_utf8();
 
 }  // namespace keel

@@ -116,7 +116,7 @@ std::string configuration(const RunData& run, bool named) {
          "</summary><pre>" + escape_untrusted(shorten(run.config, 40000)) + "</pre></details>";
 }
 
-/// Whether the run has SFT but no RL.
+/// Returns whether the run has SFT but no RL.
 bool is_sft_only(const RunData& run) { return !run.used.empty() && !run.used.contains("objective.method"); }
 
 struct Tab {

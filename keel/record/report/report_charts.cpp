@@ -197,7 +197,7 @@ Chart make_chart(const Figure& spec, const std::string& id, const std::string& t
   return chart;
 }
 
-/// Whether any curve has two different values.
+/// Returns whether any curve has two different values.
 bool is_changing(const Figure& spec, const std::vector<RunData>& runs) {
   for (const RunData& run : runs) {
     for (const Curve& curve : spec.curves) {
@@ -231,7 +231,7 @@ std::string draw(const Figure& spec, const std::vector<RunData>& runs, ChartSize
   return out;
 }
 
-/// Whether rewards are in the range of accuracies, so that one chart can show both.
+/// Returns whether rewards are in the range of accuracies, so that one chart can show both.
 bool fits_accuracy_scale(const std::vector<ChartLine>& lines) {
   for (const ChartLine& line : lines) {
     for (const ChartPoint& point : line.points) {

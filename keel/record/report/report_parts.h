@@ -47,7 +47,7 @@ std::string plural(int64_t count, const std::string& noun);
 std::string header_row(const std::vector<std::string>& names);
 std::string body_row(const std::string& head, const std::vector<std::string>& cells);
 
-/// Whether the k-th of `count` points gets an interval marker; more markers would hide the curve.
+/// Returns whether the k-th of `count` points gets an interval marker; more markers would hide the curve.
 bool has_marker(size_t k, size_t count);
 
 enum class ChartSize { kHalf, kWide };

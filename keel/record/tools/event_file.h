@@ -25,7 +25,7 @@ class EventFile {
   /// id; the file name includes it if it is alphanumeric.
   static EventFile begin(const std::filesystem::path& folder, std::string_view config, const std::string& run);
 
-  /// Whether begin() creates files of this name for the run.
+  /// Returns whether begin() creates files of this name for the run.
   static bool is_own(std::string_view name, const std::string& run);
 
   /// Adds the metrics of a step, without those that it already has (such as `updates` of its evaluation).

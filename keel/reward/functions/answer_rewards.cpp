@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
 #include "keel/core/strings.h"
+#include "keel/core/untrusted_text.h"
 #include "libs/hftext/characters/unicode.h"
 #include "libs/hftext/characters/utf8.h"
 #include "libs/mathverify/extract.h"
@@ -43,7 +43,7 @@ std::vector<Gold> read_golds(const Json& answer) {
   return golds;
 }
 
-/// Whether the text is program tests of verl's data sets: {"inputs": [...], "outputs": [...]} or assertions.
+/// Returns whether the text is program tests of verl's data sets: {"inputs": [...], "outputs": [...]} or assertions.
 bool is_tests_of_program(std::string_view text) {
   const auto is_assertion = [](std::string_view line) { return trimmed(line).starts_with("assert "); };
   text = trimmed(text);

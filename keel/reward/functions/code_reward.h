@@ -27,7 +27,7 @@ CodeTests read_code_tests(const Json& answer);
 /// Returns the last fenced code block of a completion, or the whole completion if it has none.
 std::string extract_program(std::string_view completion);
 
-/// Whether a program's output has the expected words on the same lines; decimal fractions may differ by 1e-6.
+/// Returns whether a program's output has the expected words on the same lines; decimal fractions may differ by 1e-6.
 bool same_output(std::string_view got, std::string_view expected);
 
 /// Runs the completion's Python program against the prompt's tests: 1 if it passes all, else 0. With

@@ -50,7 +50,7 @@ class Reward {
   virtual std::string unsolvable_reason(const Json& /*answer*/) const { return ""; }
   /// Extracts the final answer; std::nullopt if the function does not score final answers.
   virtual std::optional<FinalAnswer> answer(const RewardSample& /*sample*/) const { return std::nullopt; }
-  /// Whether it scores final answers with 1 (correct) or 0 only.
+  /// Returns whether it scores final answers with 1 (correct) or 0 only.
   virtual bool is_binary() const { return false; }
 };
 

@@ -8,12 +8,12 @@
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
+#include "keel/core/files/atomic_directory.h"
 #include "keel/core/files/failed_call.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/free_space.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/link.h"
-#include "keel/core/files/atomic_directory.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/host_memory.h"
 #include "keel/model/folder/adapter_folder.h"
@@ -83,7 +83,7 @@ void write_tensors(const std::filesystem::path& path, const std::vector<NamedTen
   write_safetensors(path, pairs, {{"format", "pt"}});
 }
 
-/// Whether the folder stores any weight in a narrower type than float32.
+/// Returns whether the folder stores any weight in a narrower type than float32.
 bool has_narrow_weights(const LoadedModel& policy) {
   const std::vector<NamedTensor> weights = policy.model.parameters();
   return std::any_of(weights.begin(), weights.end(),
@@ -274,7 +274,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
       {"step", checkpoint.state.step()},
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
   write_directory_atomically(folder, partial_path_of(folder, checkpoint.run), heading,
-                     [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
+                             [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
   finish_save(folder, checkpoint.state.best);
   remove_old_checkpoints(checkpoints, checkpoint, keep);
   return folder;

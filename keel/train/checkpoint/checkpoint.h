@@ -36,8 +36,8 @@ Checkpoint copied_to_host(Checkpoint checkpoint);
 bool copy_to_host(Checkpoint& checkpoint);
 /// The memory that the copy takes, in bytes.
 int64_t bytes_to_copy(const Checkpoint& checkpoint);
-/// Whether a copy of `bytes` fits into 90% of the available memory, together with the `reserve` that the process may
-/// need again (its peak minus its current use).
+/// Returns whether a copy of `bytes` fits into 90% of the available memory, together with the `reserve` that the
+/// process may need again (its peak minus its current use).
 bool has_room_for_copy(int64_t bytes, int64_t reserve, int64_t available);
 
 /// Writes RUN/checkpoints/step-NNNNNN atomically: all files under a partial name, then manifest.json with their

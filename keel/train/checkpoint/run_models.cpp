@@ -22,7 +22,7 @@ bool file_exists(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// Whether a folder has a run, and not a model.
+/// Returns whether a folder has a run, and not a model.
 bool is_run(const fs::path& folder) {
   return !file_exists(folder / "config.json") && !file_exists(folder / kAdapterConfig) &&
          (file_exists(folder / kCheckpoints) || file_exists(folder / "config.yaml"));
@@ -93,7 +93,7 @@ at::ScalarType narrower(at::ScalarType one, at::ScalarType other) {
   return one == at::kFloat ? other : at::kBFloat16;
 }
 
-/// Whether two folders have the same weights, up to rounding of one of them; none if the first cannot be read.
+/// Returns whether two folders have the same weights, up to rounding of one of them; none if the first cannot be read.
 std::optional<bool> same_weights(const fs::path& base, const fs::path& model) {
   std::error_code ignored;
   if (fs::equivalent(base, model, ignored)) return true;

@@ -17,7 +17,7 @@ std::string resolve_adapter(const std::string& name, Console* console);
 /// the model already has a merged adapter, as checkpoints of adapter runs have. `setting` names the adapter in errors.
 void require_adapter_base(const std::string& model, const std::string& adapter, const std::string& setting);
 
-/// Whether `model` is a checkpoint of `run`, which may also be given as RUN/checkpoints/best.
+/// Returns whether `model` is a checkpoint of `run`, which may also be given as RUN/checkpoints/best.
 bool is_checkpoint_of(const std::string& model, const std::string& run);
 
 }  // namespace keel

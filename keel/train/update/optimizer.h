@@ -33,7 +33,7 @@ struct OptimizerOptions {
   /// warmup_updates.
   void describe_shared(OptionTable& table, const std::string& schedule_note = "", const std::string& warmup_note = "");
 
-  /// Whether the learning rate changes during the run.
+  /// Returns whether the learning rate changes during the run.
   bool lr_varies() const { return schedule != "constant" || warmup_updates > 0; }
 
   /// Returns the number of warm-up updates of a run of `planned` updates.

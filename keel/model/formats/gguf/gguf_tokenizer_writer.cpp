@@ -122,7 +122,7 @@ class TokenizerWriter {
            format_short_json(flag), ") has no name in GGUF; supported: ", known);
   }
 
-  /// Whether a space is added before a text, for all variants in tokenizer.json that GGUF supports.
+  /// Returns whether a space is added before a text, for all variants in tokenizer.json that GGUF supports.
   bool add_prefix_space() const {
     const Json mark(kSpaceMark);
     const Json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", mark}};

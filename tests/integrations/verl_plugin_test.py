@@ -155,7 +155,7 @@ def methods_with_recomputed_log_probs_get_both():
         off = relative(batch.flat(got), want)
         assert off <= 1e-9, f"{row}: {off:.3g}"
         refusal(lambda: gradient(config, batch), "rollout_is_weights are missing")
-    refusal(lambda: gradient(keel_actor("dppo_tv"), batch, weights=weights), "rollout_is_weights are given", "bypass_mode")
+    refusal(lambda: gradient(keel_actor("dppo_tv"), batch, weights=weights), "rollout_is_weights are set", "bypass_mode")
 
 
 class TinyPolicy:

@@ -326,7 +326,7 @@ class Refusals(support.Test):
         self.assert_exit(train(sample, **{**RUN, **more}, objective=objective_of("dppo_tv")), 0)
         for method, reason in (("dppo_topk_tv", "dppo_topk_tv: needs the column topk_tv, which the record of step"),
                                ("dppo_full_kl", "needs the column full_kl"), ("tis", "needs the column log_recomputed"),
-                               ("nothing", 'no'), ("dppo_tv:hgh=1", 'has no parameter "hgh"; did you mean high?'),
+                               ("nothing", '--method: unknown method "nothing"'), ("dppo_tv:hgh=1", 'has no parameter "hgh"; did you mean high?'),
                                ("dppo_tv:high", "expected PARAMETER=VALUE"), ("drpo,drpo", '"drpo" twice'),
                                ("delta=0.1", "expected NAME, or NAME:PARAMETER=VALUE"), ("dppo_tv:delta=0.1,low=0.2", "sets low twice"),
                                ("dppo_tv:high=2", "a total variation is at most 1")):

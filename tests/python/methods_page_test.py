@@ -89,7 +89,7 @@ def every_row_has_its_section():
     """A new method may have no section yet; it is named, and the page's own count stays true."""
     about = sections(page())
     rows = {name: row for name, row in keel.methods().items() if name in about}
-    assert f"Keel's {len(about)} methods" in page(), f"the page has sections about {len(about)} methods"
+    assert f"Keel's {len(about)} methods" in page(), f"its count is wrong: write Keel's {len(about)} methods"
     assert len(rows) == len(about), f"sections without a row: {sorted(set(about) - set(rows))}"
     for name, row in rows.items():
         plain = without_links(about[name])

@@ -56,7 +56,7 @@ ClampedTensor capped_ratio(const LossInputs& inputs, double ratio_cap);
 Tensor moves_away(const LossInputs& inputs, Anchor anchor = Anchor::kBehavior);
 
 /// The divergence of each token from the anchor. Top-K and full divergences support only the anchor mu. For k3 from mu
-/// the count is 0, because the caller already counts the clamps of the same log-ratio in pi / mu.
+/// the count is 0: it has the same clamps as pi / mu, which the caller counts.
 ClampedTensor token_divergence(const LossInputs& inputs, Divergence divergence, Anchor anchor = Anchor::kBehavior,
                                TopKSupport support = TopKSupport::kUnion);
 
@@ -73,7 +73,7 @@ Requirements divergence_requirements(Divergence divergence, double k, Anchor anc
 /// Returns `thresholds` if the divergence is a total variation, else an empty list.
 std::vector<std::string> if_total_variation(Divergence divergence, std::vector<std::string> thresholds);
 
-/// Rejects k1, k2 and k3, which are not distances of one token, and divergences without this anchor.
+/// Rejects k1, k2 and k3, which are not distances of one token, and divergences that cannot be measured from this anchor.
 std::optional<InvalidParameter> check_divergence(Divergence divergence, Anchor anchor = Anchor::kBehavior);
 
 /// Rejects a lower bound above the upper bound.

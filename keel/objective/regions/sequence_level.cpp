@@ -104,7 +104,7 @@ std::vector<MethodRow<SequenceLevelFamily>> sequence_level_rows() {
        .aggregation = "seq_mean_token_mean",
        .region = Topr{}},
       {.name = "ds_v32",
-       .summary = "The ratio clip, without bad sequences that have has_drifted from the sampler.",
+       .summary = "The ratio clip, without bad sequences that have drifted from the sampler.",
        .equation =
            "g = min(r, ratio_cap) A; blocked: as by the ratio clip, and the sequence if A < 0 and mean log(mu/pi) > "
            "delta",

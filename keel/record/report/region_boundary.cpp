@@ -122,7 +122,8 @@ std::optional<RegionBoundary> by_divergence(const std::string& method, const Jso
     curves.differences(low, high);
     return RegionBoundary{curves.take(), beyond + "|π − μ|" + then};
   }
-  if (divergence != "binary_kl") return undrawable(kWholeDistribution);
+  if (is_one_of(divergence, {"topk_tv", "topk_kl", "full_tv", "full_kl"})) return undrawable(kWholeDistribution);
+  if (divergence != "binary_kl") return std::nullopt;
   curves.divergences(low, high);
   return RegionBoundary{curves.take(), beyond + "KL(μ‖π) of the sampled token" + then};
 }

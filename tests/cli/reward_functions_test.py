@@ -337,8 +337,8 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         got = self.reward(data, *functions, on_error="skip")
         self.assert_rewards(got, [2, None, 2])
         self.assertEqual([len(row.get("failures", [])) for row in got], [0, 1, 0])
-        self.assertIn("on completion 2 ", self.reward(data, functions[0], code=5, weights="[10]").stderr)
-        self.assertIn("on completion 2 ", self.reward(data, functions[0], code=5).stderr)  # the mean of such a group is not finite
+        self.assertIn("on rollout 2 ", self.reward(data, functions[0], code=5, weights="[10]").stderr)
+        self.assertIn("on rollout 2 ", self.reward(data, functions[0], code=5).stderr)  # the mean of such a group is not finite
 
     def test_weights_and_sources(self):
         path, data = self.write("trl.py", TRL), rows(60)

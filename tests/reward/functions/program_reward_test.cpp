@@ -205,7 +205,7 @@ TEST_F(UserReward, OneBadCompletionDoesNotAffectOthers) {
       const RewardResult skipped = score(batch, options_);
       EXPECT_EQ(skipped.totals, (Rewards{1, std::nullopt, 1})) << code << is_batched;
       ASSERT_EQ(skipped.failures.size(), 1u) << code << is_batched;
-      expect_part(skipped.failures[0], "completion 1 of prompt 101 (test), \"bad\": ");
+      expect_part(skipped.failures[0], "rollout 1 of prompt 101 (test), \"bad\": ");
       expect_part(skipped.failures[0], reason);
     }
   }

@@ -73,7 +73,7 @@ std::string describe_records(const std::string& run, const TokenComparison& a) {
   const std::string steps = a.steps == 1 ? "step " + std::to_string(a.first_step)
                                          : std::to_string(a.steps) + " steps, " + std::to_string(a.first_step) +
                                                " to " + std::to_string(a.last_step);
-  return run + ": " + a.method + ", " + format_count(a.tokens) + " recorded tokens (each in each update) of " + steps;
+  return run + ": " + a.method + ", " + format_count(a.tokens) + " recorded tokens (one row per update) of " + steps;
 }
 
 Json json_of(const Decisions& d) {

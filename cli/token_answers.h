@@ -23,7 +23,7 @@ struct RecordArguments {
   std::vector<std::filesystem::path> files() const;
 };
 
-/// "runs/mine: dppo_tv, 120 recorded tokens (each in each update) of 4 steps, 9 to 12"
+/// "runs/mine: dppo_tv, 120 recorded tokens (one row per update) of 4 steps, 9 to 12"
 std::string describe_records(const std::string& run, const TokenComparison& answers);
 
 Json json_of(const Decisions& decisions);

@@ -95,8 +95,8 @@ void set_trackers(Import& r, const std::string& key) {
     if (tool == "tensorboard" || tool == "all")
       r.set("record.tensorboard", true, key);
     else if (tool == "wandb" || tool == "mlflow")
-      r.remark(key + ": " + tool + " is not enabled, because it needs a Python package. Fix: set record." + tool +
-               "=true");
+      r.remark(key + ": " + tool + " is off by default, because it needs a Python package. To enable it, set record." +
+               tool + "=true");
     else if (!tool.empty() && tool != "none" && tool != "console")
       r.remark(key + ": " + tool + " is not supported; use `keel export RUN --csv FILE`");
   }

@@ -19,9 +19,12 @@ struct Candidate {
   std::string text, help = {};
 };
 
-/// Candidates by position on the command line. Positions: "" is the command, COMMAND:- its options, COMMAND:--model the
-/// value of an option, COMMAND:2 the second positional argument, COMMAND:+ all further ones, "=" the keys of settings,
-/// =KEY the values of a setting.
+/// Candidates by position on the command line:
+///   ""               the command
+///   COMMAND:-        its options
+///   COMMAND:--model  the value of an option
+///   COMMAND:2        its second positional argument; COMMAND:+ all further ones
+///   "="              the keys of settings; =KEY the values of one
 using CandidateTable = std::vector<std::pair<std::string, std::vector<Candidate>>>;
 
 /// The text up to the first full stop or semicolon.

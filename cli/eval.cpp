@@ -114,7 +114,7 @@ void warn_other_template_kwargs(const std::string& model, const Config& config, 
 Evaluated load_named_model(const std::string& name, const EvalArguments& arguments, const Config& config,
                            Console& messages) {
   warn_other_template_kwargs(name, config, messages);
-  if (config.model.random_weights) messages.line("the weights are those of " + name + ", not model.random_weights");
+  if (config.model.random_weights) messages.line("model.random_weights is ignored: evaluating the weights of " + name);
   LoadedModel model = load_verified_model(name, open_device(config.run.device));
   if (arguments.adapter.empty()) return {name, std::move(model), is_checkpoint(name) ? load_state(name).updates : 0};
   const std::string adapter = resolve_adapter(arguments.adapter, &messages);
@@ -147,7 +147,8 @@ Evaluated load_evaluated_model(const EvalArguments& arguments, Config& config, b
           std::move(start)};
 }
 
-/// Chooses the prompts and describes them. Without data.held_out, the files are used in full.
+/// Chooses the prompts and describes them. Without data.held_out, evaluates files in full: both lists name them,
+/// because a reader of prompts needs both.
 std::string choose_prompts(Config& config) {
   DataOptions& data = config.data;
   if (data.files.empty() && data.eval_files.empty()) return "the held-out problems of " + config.task.name;
@@ -171,7 +172,7 @@ std::string sample_lines(const Evaluation& result, const std::vector<Prompt>& pr
   return lines;
 }
 
-/// Numbers that rest on nothing are not printed.
+/// Fails if no completion was scored, since all averages would be undefined.
 void require_rewards(const Evaluation& result) {
   if (result.has_rewards()) return;
   const std::vector<std::string>& failures = result.scores.failures;
@@ -180,7 +181,7 @@ void require_rewards(const Evaluation& result) {
        failures.empty() ? "name a function in reward.functions that applies to these prompts" : failures.front());
 }
 
-/// Describes when a completion counts as solved without a verdict on its answer; empty if all have one.
+/// Describes when a completion counts as solved if no function checks its answer; empty if all answers are checked.
 std::string describe_solved(const Evaluation& result) {
   const auto by_reward = [](const Verdict& verdict) { return verdict.by_reward; };
   if (std::none_of(result.verdicts.begin(), result.verdicts.end(), by_reward)) return "";
@@ -247,7 +248,7 @@ HeldOutPrompts held_out_prompts(PromptSources& prompt_sources, int64_t count, Co
   HeldOutPrompts held_out = prompt_sources.held_out(count);
   if (held_out.prompts.empty())
     fail(ExitCode::kBadInput,
-         "there are no held-out prompts: data.held_out keeps no row; raise it, or set data.eval_files");
+         "there are no held-out prompts: data.held_out sets no row aside. Fix: raise it, or set data.eval_files");
   if (!held_out.note().empty()) messages.warning(held_out.note());
   return held_out;
 }
@@ -280,7 +281,7 @@ bool holds_samples(const std::filesystem::path& path) {
 void require_writable_samples(const EvalArguments& arguments) {
   if (arguments.samples.empty()) return;
   require_replaceable(arguments.samples, kSamples, holds_samples);
-  const DurableFile can_be_written(arguments.samples);
+  const DurableFile probe(arguments.samples);  // fails if the file cannot be written; removes its partial file
 }
 
 ExitCode evaluate_command(EvalArguments arguments) {
@@ -301,20 +302,20 @@ ExitCode evaluate_command(EvalArguments arguments) {
   require_writable_samples(arguments);
   use_threads(config.run.threads);
   std::string problem_set = choose_prompts(config);
-  auto [model, loaded, updates] = load_evaluated_model(arguments, config, from_start, messages);
-  const MasterWeights masters = loaded.model.set_compute_type(resolve_precision(config.run, loaded.model.device()));
-  config.model.path = model;  // later checks read it
-  const EvaluationRequest request = evaluation_request(config, loaded, updates);
-  PromptSources prompt_sources(config, loaded);
+  auto [name, model, updates] = load_evaluated_model(arguments, config, from_start, messages);
+  const MasterWeights masters = model.model.set_compute_type(resolve_precision(config.run, model.model.device()));
+  config.model.path = name;  // later checks test only whether it is empty
+  const EvaluationRequest request = evaluation_request(config, model, updates);
+  PromptSources prompt_sources(config, model);
   for (const std::string& note : prompt_sources.notes()) messages.line(note);
   for (const std::string& warning : prompt_sources.warnings()) messages.warning(warning);
   const HeldOutPrompts held_out = held_out_prompts(prompt_sources, config.prompts_per_evaluation(), messages);
   problem_set += describe_extent(held_out);
   const std::vector<Prompt>& prompts = held_out.prompts;
   StageMeter meter;
-  const Evaluation result = [&, &loaded = loaded] {
+  const Evaluation result = [&, &model = model] {
     const LiveLine live(messages, [&] { return meter.text(); });
-    const RolloutEngine engine(SamplingModel({loaded.model, masters}), loaded.tokenizer);
+    const RolloutEngine engine(SamplingModel({model.model, masters}), model.tokenizer);
     return evaluate(engine, prompts, prompt_sources.reward(), request, stop_requested, &meter);
   }();
   messages.end_progress();
@@ -331,10 +332,10 @@ ExitCode evaluate_command(EvalArguments arguments) {
     messages.line("completions written to " + arguments.samples);
   }
   if (arguments.json)
-    print_json(result, request, model, problem_set, held_out,
+    print_json(result, request, name, problem_set, held_out,
                prompt_sources.prompt_limit() > 0 ? Json(prompt_sources.prompt_limit()) : Json());
   else
-    print_table(result, request, model, problem_set, console);
+    print_table(result, request, name, problem_set, console);
   return ExitCode::kDone;
 }
 

@@ -21,7 +21,7 @@ struct GenerationSettings {
   double temperature = 1;
   Truncation truncation = {};
   std::vector<std::string> stop_strings = {};
-  std::optional<int64_t> max_new_tokens = {};  // unset: the default
+  std::optional<int64_t> max_new_tokens = {};  // unset: resolve_max_new_tokens() decides
   std::optional<int64_t> max_length = {};      // prompt and completion together; only if max_new_tokens is unset
   std::vector<std::string> notes = {};         // what was read from the file, and which of its keys are unsupported
 };

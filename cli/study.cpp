@@ -52,15 +52,15 @@ ExitCode print_comparison(const Study& study, const std::vector<Outcome>& outcom
   console.heading("Compared with " + table);
   console.result(comparison.table);
   if (!comparison.only_in_one.empty())
-    console.warning("not compared, since only one of the studies has it: " + joined(comparison.only_in_one));
+    console.warning("not in both studies, so not compared: " + joined(comparison.only_in_one));
   if (comparison.same_seeds > 0)
     console.warning(
         std::to_string(comparison.same_seeds) +
         " runs have the variant and seed of a run in the other study, so they are not independent. Fix: use "
         "other seeds, as study.first_seed=100");
   const bool agrees = comparison.min_p > kSignificance;
-  console.result((agrees ? "the studies agree: the smallest p-value (Holm-corrected) is "
-                         : "the studies differ: the smallest p-value (Holm-corrected) is ") +
+  console.result((agrees ? "no difference found: the smallest p-value (Holm-corrected) is "
+                         : "a difference found: the smallest p-value (Holm-corrected) is ") +
                  fixed(comparison.min_p, 4) + "; below " + fixed(kSignificance, 2) + " is a difference");
   return agrees ? ExitCode::kDone : ExitCode::kCheckFailed;
 }
@@ -94,7 +94,7 @@ ExitCode study_command(const StudyArguments& arguments) {
     return ExitCode::kDone;
   }
   console.line(plan_text(study));
-  wait_for_saving();
+  wait_for_saving();  // on a stop request, runs may take as long as saving needs
   const OldRuns old_runs = arguments.overwrite ? OldRuns::kReplaced : OldRuns::kKept;
   const std::filesystem::path program = own_program();
   const StudyFolder study_folder(study, old_runs);
@@ -137,7 +137,8 @@ CommandHandler add_study(CommandLine& line) {
       .option("--compare", arguments->compare,
               "runs.csv of an earlier study: test whether both agree (exit code 1 if not)")
       .files();
-  command.flag("--overwrite", arguments->overwrite, "Replace runs in the folder that have other settings");
+  command.flag("--overwrite", arguments->overwrite,
+               "Replace runs in the folder whose settings differ from this study's");
   command.flag("--explain", arguments->explain, "Print the runs and exit");
   command.flag("-q,--quiet", arguments->quiet, "Print only warnings, errors and the tables");
   return [arguments] { return study_command(*arguments); };

@@ -17,7 +17,8 @@ namespace keel::cli {
 
 /// The options that `keel generate` and `keel chat` share.
 struct GenerationArguments {
-  std::string model, adapter, date, device = "cpu", precision = "auto";
+  std::string model, adapter, device = "cpu", precision = "auto";
+  std::string date;  // that chat templates show, YYYY-MM-DD
   std::optional<std::string> system = {};
   std::optional<std::vector<std::string>> chat_template_kwargs = {};
   int64_t threads = 0;
@@ -36,7 +37,7 @@ struct ChatSettings {
   std::vector<std::string> stop_strings = {}, chat_template_kwargs = {};
 };
 
-/// Reads them from the run of which the model is a checkpoint; otherwise returns the defaults.
+/// Returns the chat settings of the run that saved this checkpoint; the defaults for other models.
 ChatSettings read_chat_settings(const std::string& model);
 
 /// Samples from a model with the settings of its generation_config.json and the command line.
@@ -50,7 +51,7 @@ class TextGenerator {
   /// The seed; std::nullopt if sampling is greedy.
   std::optional<uint64_t> seed() const { return settings_.temperature > 0 ? std::optional(seed_) : std::nullopt; }
 
-  /// The system prompt of the command line, or that of the model's run, which is printed. Empty: none.
+  /// The system prompt of the command line, else of the model's run (then it prints a note). Empty: none.
   std::string system_prompt(Console& messages) const;
   /// Encodes a conversation with the model's chat template.
   std::vector<int32_t> encode(const Json& messages) const;

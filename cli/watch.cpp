@@ -20,7 +20,7 @@ CommandHandler add_watch(CommandLine& line) {
   command.option("--port", arguments->port, "Port (default: the first free port from 8335; 0: any free port)")
       .between(0, 65535);
   command.option("--host", arguments->host,
-                 "Address to bind instead of 127.0.0.1; 0.0.0.0: all. The printed URL then contains a token");
+                 "Address to bind instead of 127.0.0.1; 0.0.0.0: all. With --host, the printed URL contains a token");
   return [arguments] {
     Console console;
     ListenAddress address{.host = arguments->host};

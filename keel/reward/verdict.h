@@ -15,9 +15,9 @@ struct Verdict {
   FinalAnswer answer;
 };
 
-/// If functions that score final answers apply, they decide: solved if one of them gives at least kSolvedThreshold
-/// before its weight, unscored if none gives a reward. Otherwise the weighted sum decides. The first of these functions
-/// extracts the answer; without one, the math verifier does.
+/// Functions that check final answers and apply to the prompt's source decide. Solved: one of their unweighted rewards
+/// is at least kSolvedThreshold. Unscored: none gave a reward. Without such a function, the weighted sum decides. The
+/// first such function also extracts the answer; without one, the math verifier does.
 std::vector<Verdict> compute_verdicts(const RewardSum& reward, std::span<const RewardSample> samples,
                                       const RewardResult& result);
 

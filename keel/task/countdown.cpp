@@ -22,10 +22,10 @@ constexpr std::array<CountdownTask::Level, CountdownTask::kMaxDifficulty> kCount
     {.numbers = 6, .max_number = 100, .max_target = 999, .max_completion_tokens = 110},
 }};
 
-constexpr int64_t kMaxIntermediate = 10'000;  // of intermediate results
+constexpr int64_t kMaxIntermediate = 10'000;  // also limits the result; larger values are drawn again
 constexpr const char* kInstruction = "\nEnd with \"####\" and the answer.\n";
 constexpr const char* kAnswerMark = "#### ";
-constexpr uint32_t kHeldOutCountdowns = 8;
+constexpr uint32_t kHeldOutOneIn = 8;
 constexpr int kMaxCountdownDraws = 2000;  // each is held out with probability 1/8
 
 /// A problem with its solution.
@@ -150,7 +150,7 @@ Split choose_split(std::string_view identity) {
     state.word[2] ^= static_cast<unsigned char>(c);
     state = philox(state, kKey0, kKey1);
   }
-  return state.word[0] % kHeldOutCountdowns == 0 ? Split::kHeldOut : Split::kTrain;
+  return state.word[0] % kHeldOutOneIn == 0 ? Split::kHeldOut : Split::kTrain;
 }
 
 CountdownTask::CountdownTask(int64_t difficulty) : level_(level_at(difficulty)) {}
@@ -173,7 +173,8 @@ double CountdownTask::check(const Problem& problem, std::string_view completion)
   return is_solution(problem.answer, final_answer(completion)) ? 1 : 0;
 }
 
-/// Returns the expression without white space. Its value would not do: other numbers may have the same.
+/// Returns the expression without white space. The expression, not its value, identifies an
+/// answer: a wrong expression can have the right value.
 std::string CountdownTask::answer(std::string_view completion) const {
   const std::string text = final_answer(completion);
   std::string expression;

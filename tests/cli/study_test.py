@@ -113,7 +113,7 @@ class StudyTest(unittest.TestCase):
         # It agrees with itself, and not with a study with other rewards.
         runs = out / "runs.csv"
         result = self.run_study("--compare", str(runs))
-        self.assertIn("studies agree", result.stdout)
+        self.assertIn("no difference found", result.stdout)
         self.assertIn("4 runs have the variant and seed of a run in the other study", result.stdout + result.stderr)
         other = self.folder / "other.csv"
         lines = [line.split(",") for line in runs.read_text().splitlines()]
@@ -121,7 +121,7 @@ class StudyTest(unittest.TestCase):
         for number, line in enumerate(lines[1:]):
             line[at] = str(5 + number / 1e4)
         other.write_text("\n".join(",".join(line) for line in lines) + "\n")
-        self.assertIn("studies differ", self.run_study("--compare", str(other), code=1).stdout)
+        self.assertIn("a difference found", self.run_study("--compare", str(other), code=1).stdout)
         # An invalid file to compare with is an error with --explain, too.
         self.run_study("--explain", "--compare", str(other))
         self.assertIn("expected a study's runs.csv", self.run_study("--explain", "--compare", str(out / "table.md"), code=3).stderr)
@@ -136,7 +136,7 @@ class StudyTest(unittest.TestCase):
         after = lines[0].index("eval_after")
         fewer.write_text("\n".join(",".join(field for i, field in enumerate(line.split(",")) if i != after) for line in text) + "\n")
         result = self.run_study("--compare", str(fewer))
-        self.assertIn("not compared, since only one of the studies has it: eval_after", result.stdout + result.stderr)
+        self.assertIn("not in both studies, so not compared: eval_after", result.stdout + result.stderr)
         for number, line in enumerate(lines[1:]):
             line[at] = f"{1 + number / 1e4}e308"
         other.write_text("\n".join(",".join(line) for line in lines) + "\n")

@@ -37,7 +37,7 @@ struct CheckpointedLayer : torch::autograd::Function<CheckpointedLayer> {
       const at::AutoGradMode with_gradients(true);
       out = static_cast<const SavedLayer&>(*stored).layer(in);
     }
-    variable_list results, result_gradients;  // skips unused results, and layers below the first adapter
+    variable_list results, result_gradients;  // of used results that need a gradient
     for (const auto& [result, gradient] : {std::pair{out.sum, gradients[0]}, {out.normed, gradients[1]}})
       if (gradient.defined() && result.requires_grad()) results.push_back(result), result_gradients.push_back(gradient);
     if (!results.empty())                                    // otherwise no gradient is needed

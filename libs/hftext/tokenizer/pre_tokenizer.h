@@ -16,7 +16,7 @@ namespace keel::text {
 struct Piece {
   std::string_view text;
   bool at_start = false;         // starts with the first character of the whole input
-  bool is_continuation = false;  // from a text in front of it, so that no blank is put there
+  bool is_continuation = false;  // continues an earlier text, so no prefix space is added
 };
 
 /// The pieces of a text, and storage for pieces that are not substrings of it.
@@ -32,7 +32,8 @@ class PreTokenizer {
   /// Null means no splitting.
   static PreTokenizer from_json(const Json& pre_tokenizer, const std::string& location);
 
-  /// True if the last step converts to GPT-2's byte alphabet. A model that takes bytes can then skip this step.
+  /// True if the last step converts to GPT-2's byte alphabet. apply() can then skip it for a model that takes
+  /// raw bytes.
   bool ends_with_byte_level() const;
 
   /// Splits all pieces further; no piece is empty. `keep_bytes` skips a final conversion to the byte alphabet.

@@ -30,7 +30,8 @@ class WordLevel {
 /// The "model" of tokenizer.json: converts pieces of text to ids.
 class Model {
  public:
-  /// Moves the large lists from `file`. `pieces_are_bytes`: see Bpe.
+  /// Moves the large lists from `file`. `pieces_are_bytes`: the pre-tokenizer ends with the byte alphabet, so Bpe may
+  /// take raw bytes (takes_bytes()).
   static Model from_file(TokenizerFile& file, bool pieces_are_bytes, const std::string& location);
 
   const TokenTable& tokens() const {

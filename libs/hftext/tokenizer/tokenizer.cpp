@@ -137,7 +137,7 @@ void Tokenizer::Parts::read_roles(const Json& config, const Json& special_tokens
   if (fields.has("added_tokens_decoder")) check_added_tokens_decoder(fields);
 }
 
-/// transformers would give new ids to tokens that are only in this list.
+/// Fails if the list has a token or id that tokenizer.json does not have: transformers would give it a new id.
 void Tokenizer::Parts::check_added_tokens_decoder(const StrictObject& config) const {
   const Json& list = config.at("added_tokens_decoder");
   if (!list.is_object()) config.fail_value("added_tokens_decoder", "an object from id to token");

@@ -10,8 +10,8 @@ namespace keel::math {
 /// quarters", "five and a half". Others are unchanged.
 std::vector<Token> parse_number_words(std::vector<Token> tokens);
 
-/// Replaces phrases by signs, after parse_number_words(): "x is at least 5", "5 out of 6", "101 in base 2", "where k is
-/// an integer". Other tokens are unchanged.
+/// Replaces phrases by signs: "x is at least 5" by x >= 5, "5 out of 6" by 5/6, and so on. Calls parse_number_words()
+/// itself. Other tokens are unchanged.
 std::vector<Token> replace_phrases(std::vector<Token> tokens);
 
 }  // namespace keel::math

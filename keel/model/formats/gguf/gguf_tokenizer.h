@@ -18,8 +18,8 @@ struct GgufTokenizer {
 };
 
 /// Supports byte-level BPE (tokenizer.ggml.model "gpt2") with the pre-tokenizers of llama and qwen models, and BPE with
-/// byte fallback ("llama", from SentencePiece). Fails (kBadInput) with the key for all others and for inconsistent
-/// lists.
+/// byte fallback ("llama", from SentencePiece). For other tokenizers, and for lists of different lengths, fails
+/// (kBadInput) and names the metadata key.
 GgufTokenizer tokenizer_from_gguf(const GgufMetadata& metadata);
 
 }  // namespace keel

@@ -21,7 +21,8 @@ Value from_json(Runtime& runtime, const Json& tree, bool untrusted) {
       return tree.get<int64_t>();
     case Json::value_t::number_unsigned:
       if (tree.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
-        runtime.fail("the integer ", tree.get<uint64_t>(), " given to the template does not fit into 64 bits");
+        runtime.fail("the integer ", tree.get<uint64_t>(),
+                     " given to the template does not fit into a signed 64-bit integer");
       }
       return tree.get<int64_t>();
     case Json::value_t::string:

@@ -447,7 +447,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertNotEqual([s["completion"] for s in trained.samples], [s["completion"] for s in result.samples])
         named = self.evaluate("--model", self.model, model=untrained, eval={"prompts": 20})
         self.assertEqual(named.samples, trained.samples)
-        self.assertIn("not model.random_weights", named.stderr)
+        self.assertIn("model.random_weights is ignored", named.stderr)
 
     def test_evaluation_files_are_read_once(self):
         result = self.evaluate()

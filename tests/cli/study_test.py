@@ -1,7 +1,9 @@
 """keel study: runs variants over several seeds, resumes and compares them; a failed run does not stop the others."""
 
 import csv
+import fcntl
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -384,6 +386,10 @@ class StudyTest(unittest.TestCase):
             if "interrupted at step" in log.read_text():
                 break
             time.sleep(0.1)
+        for folder in run.parent.iterdir():
+            descriptor = os.open(folder, os.O_RDONLY)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # a run holds it until its process ends
+            os.close(descriptor)
         self.assertGreater(int(checkpoints(run)[-1].removeprefix("step-")), 8)
 
     def test_each_size_has_its_own_folder(self):

@@ -251,7 +251,7 @@ def describe_machine(cpus: list[int]) -> dict:
 def compare(
     description: str, program: Path, devices: list[str], measure: Callable[[argparse.Namespace, list[int]], None]
 ) -> int:
-    """The command line of a comparison of Keel's worker `program` with transformers."""
+    """The command line that compares the Keel worker `program` with transformers."""
     root = Path(__file__).resolve().parent.parent
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keel", type=Path, default=program, help="Keel's worker program")

@@ -1,10 +1,10 @@
-"""Throughput of Keel's math verifier against the package math-verify on GSM8K-like answers, in one run, alternating.
+"""Throughput of the Keel math verifier against the package math-verify on GSM8K-like answers, in one run, alternating.
 
     KEEL_BINARY=build/keel python bench/verifier.py [GSM8K_FOLDER]
 
 Both judge the same rows: a gold solution ending in "#### N" and a completion of a few sentences. Each gets a batch in
 turn; the ratio is that of the medians, in judgements per second of process CPU time, so that a busy machine matters less.
-Reading and writing JSON is part of Keel's time; importing is not part of math-verify's.
+Reading and writing JSON counts for Keel; importing is not part of math-verify's.
 """
 
 import json

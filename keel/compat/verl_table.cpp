@@ -112,7 +112,7 @@ void add_refusals(KeyTable& t) {
   t.refuses("actor_rollout_ref.model.lora_adapter_path", "set lora.adapter");
   t.refuses("actor_rollout_ref.model.exclude_modules", "list the layers in target_modules instead", "[[]]");
   t.refuses("actor_rollout_ref.model.lora.rank", "set lora_rank; this key is for verl's Megatron engine", "[0]");
-  t.refuses("actor_rollout_ref.actor.optim", "only the optimizer settings of verl's FSDP engine are supported");
+  t.refuses("actor_rollout_ref.actor.optim", "only the optimizer settings of the verl FSDP engine are supported");
   t.refuses("actor_rollout_ref.actor.optim.override_optimizer_config", "set the keys of section optimizer", "[{}]");
   t.refuses("actor_rollout_ref.actor.optim.num_cycles", "Keel's cosine schedule is half a period", "[0.5]");
   t.refuses("actor_rollout_ref.actor.optim.zero_indexed_step", "schedules count from 0", "[true]");

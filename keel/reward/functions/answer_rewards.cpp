@@ -43,7 +43,7 @@ std::vector<Gold> read_golds(const Json& answer) {
   return golds;
 }
 
-/// Returns whether the text is program tests of verl's data sets: {"inputs": [...], "outputs": [...]} or assertions.
+/// Returns whether the text is program tests in the verl format: {"inputs": [...], "outputs": [...]} or assertions.
 bool is_tests_of_program(std::string_view text) {
   const auto is_assertion = [](std::string_view line) { return trimmed(line).starts_with("assert "); };
   text = trimmed(text);

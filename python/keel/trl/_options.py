@@ -7,8 +7,8 @@ import torch
 from .. import methods, token_coefficients
 
 TESTED = ((1, 16), (1, 17))  # from, up to but excluding
-AVERAGES = ("grpo", "bnpo", "dr_grpo", "dapo")  # the values of TRL's loss_type that only set the aggregation
-CLIPS = ("grpo", "grpo_clip_higher", "dr_grpo", "dapo", "ppo")  # the methods with the clip of TRL's loss
+AVERAGES = ("grpo", "bnpo", "dr_grpo", "dapo")  # TRL loss_type values that only set the aggregation
+CLIPS = ("grpo", "grpo_clip_higher", "dr_grpo", "dapo", "ppo")  # the methods that clip as the TRL loss does
 
 
 def require_version() -> None:

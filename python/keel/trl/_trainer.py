@@ -88,7 +88,7 @@ class KeelGRPOTrainer(GRPOTrainer):
         return generated
 
     def _decide(self, logps, inputs):
-        """Replaces the advantages in the inputs of TRL's loss by the method's coefficients."""
+        """Replaces the advantages in the inputs of the TRL loss by the method's coefficients."""
         mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
         pi = logps.float().clamp(max=0)
         recomputed = inputs.get("old_per_token_logps")  # None: equal to pi, since no update was made

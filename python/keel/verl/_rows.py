@@ -56,4 +56,4 @@ def row_of(loss_mode):
         return rows()[loss_mode]
     if loss_mode in refused():
         raise ValueError(f"policy_loss.loss_mode is {loss_mode}, which verl cannot run: {refused()[loss_mode]}")
-    raise ValueError(f"policy_loss.loss_mode is {loss_mode!r}; expected one of Keel's: {', '.join(sorted(rows()))}")
+    raise ValueError(f"policy_loss.loss_mode is {loss_mode!r}; expected a Keel loss: {', '.join(sorted(rows()))}")

@@ -16,7 +16,7 @@ import keel
 
 from ._rows import PREFIX, row_of
 
-# Settings of verl's losses with their defaults. Keel's methods ignore them: their thresholds have other units.
+# Settings of the verl losses with their defaults. Keel's methods ignore them: their thresholds have other units.
 _VERL_LOSS_SETTINGS = {"clip_ratio": 0.2, "clip_ratio_low": 0.2, "clip_ratio_high": 0.2, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05}
 _CHECKED = (*_VERL_LOSS_SETTINGS, "rollout_correction", "use_v1", "calculate_log_probs", "temperature", "top_p", "top_k", "logprobs_mode",
          "loss_agg_mode", "loss_scale_factor")

@@ -63,5 +63,11 @@ TEST(LmHeadInLowPrecision, RoundsOnlyWeightsAndHiddenStates) {
   }
 }
 
+TEST(GradientSinks, RejectASecondOwnerOfAWeight) {
+  const std::vector<NamedWeight> weights = {{"weight", at::ones({2})}};
+  const GradientSinks first(weights);
+  EXPECT_THROW(GradientSinks{weights}, std::logic_error);
+}
+
 }  // namespace
 }  // namespace keel

@@ -196,9 +196,9 @@ void print_json(const Evaluation& result, const EvaluationRequest& request, cons
                {"rows", problem_set},
                {"samples", request.samples},
                {"temperature", request.temperature},
-               {"top_k", request.truncation.top_k},
-               {"top_p", request.truncation.top_p},
-               {"min_p", request.truncation.min_p},
+               {"top_k", request.filter.top_k},
+               {"top_p", request.filter.top_p},
+               {"min_p", request.filter.min_p},
                {"max_new_tokens", request.max_new_tokens},
                {"avg_is", result.mean_name()},
                {"solved_is", describe_solved(result).empty() ? "right answer" : describe_solved(result)},
@@ -218,7 +218,7 @@ void print_json(const Evaluation& result, const EvaluationRequest& request, cons
 
 /// Describes the sampling settings.
 std::string describe_sampling(const EvaluationRequest& request, bool rows_repeat) {
-  const auto& [top_k, top_p, min_p] = request.truncation;
+  const auto& [top_k, top_p, min_p] = request.filter;
   return counted(request.samples, "sample") + (rows_repeat ? " of each row, " : " of each prompt, ") +
          describe_temperature(request.temperature, request.samples) +
          (top_k > 0 ? ", top_k " + std::to_string(top_k) : "") + (top_p < 1 ? ", top_p " + short_number(top_p) : "") +

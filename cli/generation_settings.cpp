@@ -144,15 +144,14 @@ GenerationSettings generation_settings(const Json& file, const GenerationFlags& 
   std::vector<std::string> from_file;
   take(
       settings.temperature, flags.temperature, [&] { return read_temperature(file); }, "temperature", from_file);
-  auto& [top_k, top_p, min_p] = settings.truncation;
-  const Json truncation_keys = settings.temperature > 0 ? file : Json::object();  // truncation keeps the greedy token
+  auto& [top_k, top_p, min_p] = settings.filter;
+  const Json file_filters = settings.temperature > 0 ? file : Json::object();  // all filters keep the greedy token
   take(
-      top_p, flags.top_p, [&] { return read_number(truncation_keys, "top_p", 1e-9, 1, "--top-p"); }, "top_p",
-      from_file);
+      top_p, flags.top_p, [&] { return read_number(file_filters, "top_p", 1e-9, 1, "--top-p"); }, "top_p", from_file);
   take(
-      top_k, flags.top_k, [&] { return read_count(truncation_keys, "top_k", -1, "--top-k"); }, "top_k", from_file);
+      top_k, flags.top_k, [&] { return read_count(file_filters, "top_k", -1, "--top-k"); }, "top_k", from_file);
   take(
-      min_p, flags.min_p, [&] { return read_number(truncation_keys, "min_p", 0, 1, "--min-p"); }, "min_p", from_file);
+      min_p, flags.min_p, [&] { return read_number(file_filters, "min_p", 0, 1, "--min-p"); }, "min_p", from_file);
   top_k = std::max<int64_t>(top_k, 0);  // -1 means all tokens in vLLM
   take(
       settings.stop_strings, flags.stop_strings, [&] { return read_stop_strings(file); }, "stop_strings", from_file);

@@ -19,7 +19,7 @@ struct GenerationFlags {
 
 struct GenerationSettings {
   double temperature = 1;
-  Truncation truncation = {};
+  SamplingFilter filter = {};
   std::vector<std::string> stop_strings = {};
   std::optional<int64_t> max_new_tokens = {};  // unset: resolve_max_new_tokens() decides
   std::optional<int64_t> max_length = {};      // prompt and completion together; only if max_new_tokens is unset

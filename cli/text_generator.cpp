@@ -269,7 +269,7 @@ std::vector<Rollout> TextGenerator::generate(std::vector<int32_t> tokens, int64_
   prompt.tokens = std::move(tokens);
   const SamplingRequest sampling{.samples_per_prompt = samples,
                                  .temperature = settings_.temperature,
-                                 .truncation = settings_.truncation,
+                                 .filter = settings_.filter,
                                  .max_new_tokens = resolve_max_new_tokens(prompt.tokens.size()),
                                  .stop_ids = loaded_.stop_ids,
                                  .stop_strings = settings_.stop_strings,

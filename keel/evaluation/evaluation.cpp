@@ -68,7 +68,7 @@ Evaluation evaluate(const RolloutEngine& engine, std::span<const Prompt> prompts
                     const EvaluationRequest& request, const std::function<bool()>& stop, StageMeter* meter) {
   const SamplingRequest sampling{.samples_per_prompt = request.samples,
                                  .temperature = request.temperature,
-                                 .truncation = request.truncation,
+                                 .filter = request.filter,
                                  .max_new_tokens = request.max_new_tokens,
                                  .stop_ids = request.stop_ids,
                                  .stop_strings = request.stop_strings,

@@ -16,7 +16,7 @@ namespace keel {
 struct EvaluationRequest {
   int64_t samples = 1;       // per prompt
   double temperature = 1.0;  // 0 is greedy
-  Truncation truncation = {};
+  SamplingFilter filter = {};
   int64_t max_new_tokens = 1;
   std::vector<int32_t> stop_ids = {};  // none: the tokenizer's eos
   std::vector<std::string> stop_strings = {};

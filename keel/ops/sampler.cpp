@@ -144,10 +144,10 @@ Tensor with_logit_noise(const Tensor& logits, double deviation, uint64_t seed, c
   return noisy;
 }
 
-Tensor truncate_logits(const Tensor& logits, double temperature, const Truncation& truncation) {
-  if (truncation.is_none() || temperature == 0) return logits;
-  return apply_min_p(apply_top_p(apply_top_k(logits, truncation.top_k), temperature, truncation.top_p), temperature,
-                     truncation.min_p);
+Tensor filter_logits(const Tensor& logits, double temperature, const SamplingFilter& filter) {
+  if (filter.keeps_all() || temperature == 0) return logits;
+  return apply_min_p(apply_top_p(apply_top_k(logits, filter.top_k), temperature, filter.top_p), temperature,
+                     filter.min_p);
 }
 
 ActiveSequences ActiveSequences::first(int64_t count) const {

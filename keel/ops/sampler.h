@@ -32,19 +32,19 @@ SampledTokens sample(const Tensor& logits, double temperature, uint64_t seed, co
 Tensor with_logit_noise(const Tensor& logits, double deviation, uint64_t seed, const Tensor& rollout_ids,
                         const Tensor& completion_positions);
 
-/// Restricts sampling to likely tokens. The default restricts nothing; the filters apply in this order.
-struct Truncation {
+/// Restricts sampling to likely tokens. The default keeps all tokens; the limits apply in this order.
+struct SamplingFilter {
   int64_t top_k = 0;   // above 0: keeps the k most likely tokens
   double top_p = 1.0;  // below 1: keeps the smallest set of most likely tokens with this total probability
   double min_p = 0.0;  // above 0: keeps tokens with at least this fraction of the highest probability
 
-  bool is_none() const { return top_k == 0 && top_p >= 1 && min_p <= 0; }
+  bool keeps_all() const { return top_k == 0 && top_p >= 1 && min_p <= 0; }
 };
 
 /// Sets the logits of excluded tokens to -inf, by top_k, top_p and min_p in this order, as transformers does. Of
 /// equally likely tokens top_p keeps the lower ids first, and top_k keeps all that tie with the k-th. Returns the input
-/// if there is no truncation or the temperature is 0.
-Tensor truncate_logits(const Tensor& logits, double temperature, const Truncation& truncation);
+/// if the filter keeps all tokens or the temperature is 0.
+Tensor filter_logits(const Tensor& logits, double temperature, const SamplingFilter& filter);
 
 /// State of the sequences of a decode batch, one row each, on one device.
 struct ActiveSequences {

@@ -44,7 +44,7 @@ SampledTokens DecodeStep::sample_tokens(const Tensor& states, const Tensor& roll
                                         const Tensor& completion_positions) const {
   const Tensor logits =
       with_logit_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, completion_positions);
-  return sample(truncate_logits(logits, request_.temperature, request_.truncation), request_.temperature, request_.seed,
+  return sample(filter_logits(logits, request_.temperature, request_.filter), request_.temperature, request_.seed,
                 rollout_ids, completion_positions, request_.top_k);
 }
 

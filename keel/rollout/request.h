@@ -16,7 +16,7 @@ struct SamplingRequest {
   int64_t samples_per_prompt = 1;
   double temperature = 1.0;
   double logit_noise = 0;      // standard deviation of the noise on each logit; part of the recorded policy mu
-  Truncation truncation = {};  // for evaluations, never for training
+  SamplingFilter filter = {};  // for evaluations, never for training
   int64_t max_new_tokens = 1;
   std::vector<int64_t> prompt_max_new_tokens = {};  // limit of each prompt; empty: max_new_tokens for all
   bool stop_at_eos = true;

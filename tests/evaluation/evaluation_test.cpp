@@ -157,7 +157,7 @@ TEST(Evaluation, IsGreedyAtTemperatureZeroAndWithASingleTokenInTheNucleus) {
   const RolloutEngine& policy = tiny_policy();
   const std::vector<Prompt> prompts = prompts_for(policy.tokenizer(), 6, false);
   const EvaluationRequest greedy{.samples = 3, .temperature = 0, .max_new_tokens = 6, .seed = 1};
-  const EvaluationRequest narrow{.samples = 3, .truncation = {.top_p = 1e-6}, .max_new_tokens = 6, .seed = 2};
+  const EvaluationRequest narrow{.samples = 3, .filter = {.top_p = 1e-6}, .max_new_tokens = 6, .seed = 2};
   const Evaluation one = evaluate(policy, prompts, finds_f(), greedy);
   const Evaluation two = evaluate(policy, prompts, finds_f(), narrow);
   for (size_t i = 0; i < one.rollouts.size(); ++i) {

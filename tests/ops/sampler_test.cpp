@@ -100,11 +100,11 @@ TEST(Sampler, OtherLogProbIsAccurateForProbabilitiesNearOneAndWithTopP) {
     EXPECT_NEAR(sample(logits, 10, 1, ids, ids).other_logp.item<double>(),
                 ExactLogProbs(logits, 10, sample(logits, 10, 1, ids, ids).tokens).other_logp.item<double>(), 1e-3);
     // With the two most likely tokens p = 1 / (1 + e^(0.5 - gap)).
-    const SampledTokens two = sample(truncate_logits(logits, 1, {.top_p = 1 - 4e-9}), 1, 1, ids, ids);
+    const SampledTokens two = sample(filter_logits(logits, 1, {.top_p = 1 - 4e-9}), 1, 1, ids, ids);
     if (gap == 20) {
       EXPECT_NEAR(two.other_logp.item<double>(), 0.5 - gap, 1e-6);
     }
-    const SampledTokens only = sample(truncate_logits(logits, 1, {.top_p = 0.5}), 1, 1, ids, ids);
+    const SampledTokens only = sample(filter_logits(logits, 1, {.top_p = 0.5}), 1, 1, ids, ids);
     EXPECT_EQ(only.logp.item<float>(), 0);
     EXPECT_EQ(only.other_logp.item<float>(), -std::numeric_limits<float>::infinity());
   }
@@ -268,7 +268,7 @@ TEST(TopP, KeepsTheSmallestSetOfMostLikelyTokens) {
   const Tensor logits = random_normal({60, 37}, 4) * 3;
   for (const double temperature : {0.5, 1.0, 2.0}) {
     for (const double top_p : {1e-9, 0.1, 0.5, 0.9, 0.999}) {
-      const Tensor kept = truncate_logits(logits, temperature, {.top_p = top_p});
+      const Tensor kept = filter_logits(logits, temperature, {.top_p = top_p});
       for (int64_t row = 0; row < logits.size(0); ++row) {
         const std::vector<bool> inside = reference_nucleus(softmax(to_vector(logits[row]), temperature), top_p);
         for (int64_t token = 0; token < logits.size(1); ++token) {
@@ -285,16 +285,16 @@ TEST(TopP, KeepsTheSmallestSetOfMostLikelyTokens) {
 
 TEST(TopP, KeepsLowerIdsFirstAndReturnsTheInputIfNothingIsCut) {
   const Tensor equal = at::zeros({1, 4});
-  EXPECT_EQ(to_vector(truncate_logits(equal, 1, {.top_p = 0.5}).isinf()[0]), (std::vector<double>{0, 0, 1, 1}));
-  EXPECT_TRUE(truncate_logits(equal, 1, {.top_p = 1}).equal(equal));
-  EXPECT_TRUE(truncate_logits(equal, 0, {.top_p = 0.5}).equal(equal));
+  EXPECT_EQ(to_vector(filter_logits(equal, 1, {.top_p = 0.5}).isinf()[0]), (std::vector<double>{0, 0, 1, 1}));
+  EXPECT_TRUE(filter_logits(equal, 1, {.top_p = 1}).equal(equal));
+  EXPECT_TRUE(filter_logits(equal, 0, {.top_p = 0.5}).equal(equal));
 }
 
 TEST(MinP, ExcludesTokensBelowAFractionOfTheHighestProbability) {
   const Tensor logits = random_normal({60, 37}, 6) * 3;
   for (const double temperature : {0.5, 1.0, 2.0})
     for (const double min_p : {1e-6, 0.05, 0.5, 1.0}) {
-      const Tensor kept = truncate_logits(logits, temperature, {.min_p = min_p});
+      const Tensor kept = filter_logits(logits, temperature, {.min_p = min_p});
       for (int64_t row = 0; row < logits.size(0); ++row) {
         const std::vector<double> p = softmax(to_vector(logits[row]), temperature);
         const double most = *std::max_element(p.begin(), p.end());
@@ -307,11 +307,11 @@ TEST(MinP, ExcludesTokensBelowAFractionOfTheHighestProbability) {
     }
 }
 
-TEST(Truncation, AppliesTopKTopPAndMinPInTheOrderOfTransformers) {
+TEST(SamplingFilter, AppliesTopKTopPAndMinPInTheOrderOfTransformers) {
   // top_k renormalises 0.4, 0.3, 0.2 and 0.1 to 4/9, 3/9 and 2/9, of which two reach 0.7; without it three would be
   // needed. The second of these two has 3/4 of the first one's probability.
   const Tensor logits = at::tensor({0.4, 0.3, 0.2, 0.1}, at::kFloat).log().unsqueeze(0);
-  const auto left_out = [&](const Truncation& by) { return to_vector(truncate_logits(logits, 1, by).isinf()[0]); };
+  const auto left_out = [&](const SamplingFilter& by) { return to_vector(filter_logits(logits, 1, by).isinf()[0]); };
   EXPECT_EQ(left_out({.top_k = 3, .top_p = 0.75}), (std::vector<double>{0, 0, 1, 1}));
   EXPECT_EQ(left_out({.top_p = 0.75}), (std::vector<double>{0, 0, 0, 1}));
   EXPECT_EQ(left_out({.top_k = 3, .top_p = 0.75, .min_p = 0.7}), (std::vector<double>{0, 0, 1, 1}));
@@ -323,7 +323,7 @@ TEST(TopP, RenormalisesTheKeptProbabilities) {
   const int64_t draws = 200000;
   const Tensor ids = at::arange(draws, at::kLong), rows = rows_of(kLogits, draws);
   // The three most likely tokens 3, 0 and 6 have 0.422 + 0.256 + 0.155 of the probability.
-  const SampledTokens drawn = sample(truncate_logits(rows, 1, {.top_p = 0.7}), 1, 11, ids, at::zeros_like(ids));
+  const SampledTokens drawn = sample(filter_logits(rows, 1, {.top_p = 0.7}), 1, 11, ids, at::zeros_like(ids));
   const std::vector<double> want = softmax({2.0, 1.5, 1.0}, 1);
   const double count = static_cast<double>(draws);
   for (const auto& [token, p] : {std::pair(3, want[0]), std::pair(0, want[1]), std::pair(6, want[2])}) {

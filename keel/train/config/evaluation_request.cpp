@@ -5,7 +5,7 @@ namespace keel {
 EvaluationRequest evaluation_request(const Config& config, const LoadedModel& policy, int64_t updates) {
   return {.samples = config.eval.samples,
           .temperature = config.eval.temperature,
-          .truncation = {.top_k = config.eval.top_k, .top_p = config.eval.top_p},
+          .filter = {.top_k = config.eval.top_k, .top_p = config.eval.top_p},
           .max_new_tokens = resolve_max_new_tokens(config),
           .stop_ids = policy.stop_ids,
           .stop_strings = config.rollout.stop_strings,

@@ -19,8 +19,8 @@ struct ActiveSequencePointers {
 /// The tokens sampled for the rows, and the tokens that end a completion.
 struct NextTokenPointers {
   const int64_t* tokens;    // [count]
-  const int64_t* stop_ids;  // [stops]
-  int64_t stops;
+  const int64_t* stop_ids;  // [num_stop_ids]
+  int64_t num_stop_ids;
 };
 
 /// Appends row i's sampled token to its sequence. A finished row, like a padding row, has no prompt keys: it attends to
@@ -31,7 +31,7 @@ KEEL_HOST_DEVICE inline void advance_row(const ActiveSequencePointers& batch, co
   if (row.prompt_keys == 0) return;
   const int64_t token = sampled.tokens[i];
   bool ends = ++batch.num_generated[i] >= batch.max_new_tokens[i];
-  for (int64_t s = 0; s < sampled.stops; ++s) ends = ends || token == sampled.stop_ids[s];
+  for (int64_t s = 0; s < sampled.num_stop_ids; ++s) ends = ends || token == sampled.stop_ids[s];
   batch.tokens[i] = token;
   batch.positions[i]++;
   row.own_keys++;

@@ -29,7 +29,7 @@ struct RowSums {
   double weighted;         // sum of the same terms times (z - second) / T; the largest token adds 0
 };
 
-KEEL_HOST_DEVICE inline RowNormalizer normalizer_of(const RowSums& s, double inverse_temperature) {
+KEEL_HOST_DEVICE inline RowNormalizer make_normalizer(const RowSums& s, double inverse_temperature) {
   const bool single = std::isinf(s.second);
   double rest = single ? s.total - s.total : s.total - 1;  // x - x is 0, or NaN for NaN
   if (!std::isfinite(s.largest)) rest = NAN;
@@ -61,7 +61,7 @@ class TemperedExp {
         inverse_temperature * 1.4426950408889634;  // log2(e), because the result is computed as a power of two
     high_ = static_cast<float>(scale);
     low_ = static_cast<float>(scale - high_);
-    least_ = static_cast<float>(-64 / scale);
+    min_ = static_cast<float>(-64 / scale);
   }
 
   /// Limits x to at most 0, and from below so that the result is at least 2^-64, which is negligible next to 1.
@@ -69,14 +69,14 @@ class TemperedExp {
   KEEL_HOST_DEVICE float clamp(float x) const {
 #if defined(__CUDA_ARCH__)
     asm("min.NaN.f32 %0, %1, 0f00000000;" : "=f"(x) : "f"(x));  // one instruction; a conditional takes two
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(least_));
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(min_));
     return x;
 #else
     x = x > 0 ? 0 : x;
-    return x < least_ ? least_ : x;
+    return x < min_ ? min_ : x;
 #endif
   }
-  KEEL_HOST_DEVICE bool is_negligible(float clamped) const { return clamped <= least_; }
+  KEEL_HOST_DEVICE bool is_negligible(float clamped) const { return clamped <= min_; }
 
   KEEL_HOST_DEVICE float operator()(float clamped) const {
 #if defined(__CUDA_ARCH__)
@@ -106,7 +106,7 @@ class TemperedExp {
   }
 
  private:
-  float high_, low_, least_;
+  float high_, low_, min_;
 };
 
 /// A row's probabilities in float32, for sums over many tokens. Those below 2^-64 become 0.

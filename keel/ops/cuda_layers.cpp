@@ -33,7 +33,7 @@ struct NormGradients {
   Tensor x, weight;
 };
 
-/// `dsum`: gradient that reaches x + added directly, or undefined. The weight's gradient is optional.
+/// `dsum`: the gradient of x + added from the residual stream, or undefined. The weight's gradient is optional.
 NormGradients norm_gradients(const Tensor& x, const Tensor& weight, bool needs_weight_grad, double eps,
                              const Tensor& dnormed, const Tensor& dsum) {
   const int64_t rows = x.size(0), width = x.size(1);
@@ -128,7 +128,7 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) { return SwiGlu::apply(gate,
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
   const Tensor rows = contiguous_heads(x);
   Tensor y = at::empty(rows.sizes(), rows.options());
-  launch_on_cuda(x, "rotation", [&](auto stream) {
+  launch_on_cuda(x, "rotary embedding", [&](auto stream) {
     return cuda::rotate_heads(rows.const_data_ptr(), rows.stride(0), cos.const_data_ptr<float>(),
                               sin.const_data_ptr<float>(), direction, float_type(x), rows.size(0), rows.size(1),
                               rows.size(2), y.mutable_data_ptr(), stream);
@@ -139,10 +139,10 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, float direc
 RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, double factor) {
   const int64_t rows = positions.size(0), half = frequencies.size(0);
   Tensor cos = at::empty({rows, half}, frequencies.options()), sin = at::empty_like(cos);
-  launch_on_cuda(positions, "angles", [&](auto stream) {
-    return cuda::angles(positions.const_data_ptr<int64_t>(), frequencies.const_data_ptr<float>(), rows, half,
-                        static_cast<float>(factor), cos.mutable_data_ptr<float>(), sin.mutable_data_ptr<float>(),
-                        stream);
+  launch_on_cuda(positions, "rotary angles", [&](auto stream) {
+    return cuda::rotary_angles(positions.const_data_ptr<int64_t>(), frequencies.const_data_ptr<float>(), rows, half,
+                               static_cast<float>(factor), cos.mutable_data_ptr<float>(), sin.mutable_data_ptr<float>(),
+                               stream);
   });
   return {cos, sin};
 }
@@ -166,7 +166,7 @@ Tensor round_to_float8(const Tensor& x, at::ScalarType type, bool scaled) {
   if (rows.numel() == 0) return y;
   const int64_t width = rows.size(-1);
   const auto format = float8_format(type);
-  launch_on_cuda(x, "rounding", [&](auto stream) {
+  launch_on_cuda(x, "float8 rounding", [&](auto stream) {
     return cuda::round_to_float8(rows.const_data_ptr(), float_type(x), format, scaled, rows.numel() / width, width,
                                  y.mutable_data_ptr(), stream);
   });

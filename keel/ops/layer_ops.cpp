@@ -16,7 +16,7 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kWeightBlocks = 16;
 
-bool has_kernel(const Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; }
+bool has_cpu_kernel(const Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; }
 
 const float* in(const Tensor& x) { return x.const_data_ptr<float>(); }
 float* out(Tensor& x) { return x.mutable_data_ptr<float>(); }
@@ -41,11 +41,11 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     const bool needs_weight_grad = context->needs_input_grad(1);
     Tensor dx = at::empty_like(x), partial;
     if (needs_weight_grad) partial = at::zeros({kWeightBlocks, width}, x.options());
-    // A fixed number of blocks with partial sums that are added in order: the bits do not depend on the thread count.
-    const int64_t block = (rows + kWeightBlocks - 1) / kWeightBlocks;
+    // The number of blocks is fixed and their sums are added in order, so the bits do not depend on the thread count.
+    const int64_t block_rows = (rows + kWeightBlocks - 1) / kWeightBlocks;
     at::parallel_for(0, kWeightBlocks, 1, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) {
-        const int64_t begin = std::min(b * block, rows), count = std::min(block, rows - begin);
+        const int64_t begin = std::min(b * block_rows, rows), count = std::min(block_rows, rows - begin);
         cpu::rms_norm_backward(in(x) + begin * width, in(weight), in(scale) + begin, in(dy) + begin * width, count,
                                width, out(dx) + begin * width, needs_weight_grad ? out(partial) + b * width : nullptr);
       }
@@ -86,7 +86,7 @@ bool has_gpu_kernel(const Tensor& x) {
   return x.is_cuda() && (x.scalar_type() == at::kFloat || is_narrow(x.scalar_type()));
 }
 
-Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
+Tensor apply_rotation(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
   if (x.is_cuda()) return gpu::rotate(x, cos, sin, direction);
   const int64_t heads = x.size(1), width = x.size(2);
   const Tensor rows = contiguous_heads(x);
@@ -101,26 +101,26 @@ Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float dire
 struct Rotate : torch::autograd::Function<Rotate> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin) {
     context->save_for_backward({cos, sin});
-    return rotated(x, cos, sin, 1.0f);
+    return apply_rotation(x, cos, sin, 1.0f);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    return {rotated(gradients[0], saved[0], saved[1], -1.0f), Tensor(), Tensor()};
+    return {apply_rotation(gradients[0], saved[0], saved[1], -1.0f), Tensor(), Tensor()};
   }
 };
 
-bool norms_on_gpu(const Tensor& x, const Tensor& weight) {
+bool has_gpu_norm(const Tensor& x, const Tensor& weight) {
   return has_gpu_kernel(x) && weight.scalar_type() == x.scalar_type();
 }
 
 }  // namespace
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  if (has_kernel(x)) return RmsNorm::apply(x, weight, eps);
-  if (norms_on_gpu(x, weight)) return gpu::norm(x, weight, eps);
-  // Gemma's float32 weights: the float32 kernel rounds nothing in between, and a row's bits do not depend on other
-  // rows.
+  if (has_cpu_kernel(x)) return RmsNorm::apply(x, weight, eps);
+  if (has_gpu_norm(x, weight)) return gpu::norm(x, weight, eps);
+  // Gemma's weights are float32. The float32 kernel does not round intermediate results, and the bits of a row do not
+  // depend on other rows.
   if (has_gpu_kernel(x) && weight.scalar_type() == at::kFloat)
     return gpu::norm(x.to(at::kFloat), weight, eps).to(x.scalar_type());
   if (!is_narrow(x.scalar_type())) return at::rms_norm(x, x.size(-1), weight, eps);
@@ -130,7 +130,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 }
 
 NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
-  if (norms_on_gpu(x, weight)) return gpu::add_and_norm(x, added, weight, eps);
+  if (has_gpu_norm(x, weight)) return gpu::add_and_norm(x, added, weight, eps);
   const Tensor sum = x + added;
   return {sum, rms_norm(sum, weight, eps)};
 }
@@ -149,7 +149,7 @@ Tensor gated_linear(Activation activation, const Tensor& x, const Tensor& weight
 }
 
 Tensor gated(Activation activation, const Tensor& gate, const Tensor& up) {
-  if (has_kernel(gate)) return Gated::apply(gate, up, activation);
+  if (has_cpu_kernel(gate)) return Gated::apply(gate, up, activation);
   switch (activation) {
     case Activation::kGeluTanh:
       return at::gelu(gate, "tanh") * up;
@@ -162,13 +162,13 @@ Tensor gated(Activation activation, const Tensor& gate, const Tensor& up) {
 }
 
 RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, double factor) {
-  if (has_kernel(frequencies)) {
+  if (has_cpu_kernel(frequencies)) {
     const int64_t rows = positions.size(0), half = frequencies.size(0);
     Tensor cos = at::empty({rows, half}, frequencies.options()), sin = at::empty_like(cos);
     const int64_t* const position_data = positions.const_data_ptr<int64_t>();
     parallel_for_rows(rows, half * 8, [&](int64_t begin, int64_t count) {
-      cpu::angles(position_data + begin, in(frequencies), count, half, static_cast<float>(factor),
-                  out(cos) + begin * half, out(sin) + begin * half);
+      cpu::rotary_angles(position_data + begin, in(frequencies), count, half, static_cast<float>(factor),
+                         out(cos) + begin * half, out(sin) + begin * half);
     });
     return {cos, sin};
   }
@@ -178,7 +178,7 @@ RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, d
 }
 
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  if (has_kernel(x) || has_gpu_kernel(x)) return Rotate::apply(x, cos, sin);
+  if (has_cpu_kernel(x) || has_gpu_kernel(x)) return Rotate::apply(x, cos, sin);
   const int64_t half = x.size(-1) / 2;
   const Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1), first = x.narrow(-1, 0, half),
                second = x.narrow(-1, half, half);

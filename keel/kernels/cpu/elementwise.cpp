@@ -24,11 +24,12 @@ template <class Term>
   return lanes[0];
 }
 
-/// For finite angles below 2^20: reduces to a quarter turn in double precision, then uses power series.
+/// Finite angles below 2^20 only. Reduces the angle to a quarter turn in double precision, then uses power series.
 [[gnu::always_inline]] inline void sine_and_cosine(float angle, float& sine, float& cosine) {
   constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
-  const double quarters = (angle * 0.63661977236758134 + kRound) - kRound;
-  const double r = (angle - quarters * 1.5707963267341256) - quarters * 6.0771005065061922e-11, rr = r * r;
+  constexpr double kTwoOverPi = 0.63661977236758134, kHalfPi = 1.5707963267341256, kHalfPiRest = 6.0771005065061922e-11;
+  const double quarters = (angle * kTwoOverPi + kRound) - kRound;
+  const double r = (angle - quarters * kHalfPi) - quarters * kHalfPiRest, rr = r * r;
   const double s =
       r + r * rr * (-1.0 / 6 + rr * (1.0 / 120 + rr * (-1.0 / 5040 + rr * (1.0 / 362880 - rr / 39916800))));
   const double c = 1 + rr * (-0.5 + rr * (1.0 / 24 + rr * (-1.0 / 720 + rr * (1.0 / 40320 - rr / 3628800))));
@@ -40,8 +41,8 @@ template <class Term>
 
 }  // namespace
 
-KEEL_CPU_KERNEL void angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half,
-                            float factor, float* cos, float* sin) {
+KEEL_CPU_KERNEL void rotary_angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half,
+                                   float factor, float* cos, float* sin) {
   for (int64_t row = 0; row < rows; ++row, cos += half, sin += half) {
     const float position = static_cast<float>(positions[row]);
     for (int64_t i = 0; i < half; ++i) {
@@ -92,7 +93,7 @@ struct Sigmoid {
 }
 
 [[gnu::always_inline]] inline Sigmoid gelu_tanh(float x) {
-  constexpr float k = 1.5957691216057308f, c = 0.044715f;  // 2 sqrt(2 / pi)
+  constexpr float k = 1.5957691216057308f, c = 0.044715f;  // k = 2 sqrt(2 / pi)
   const float s = 1.0f / (1.0f + exponential(-k * (x + c * x * x * x)));
   return {s, s * (1.0f - s) * k * (1.0f + 3.0f * c * x * x)};
 }
@@ -102,18 +103,18 @@ struct Sigmoid {
   return {0.5f * std::erfc(-x * root_half), density * std::exp(-0.5f * x * x)};
 }
 
-template <Sigmoid (*Activation)(float)>
+template <Sigmoid (*sigmoid)(float)>
 [[gnu::always_inline]] inline void forward(const float* gate, const float* up, int64_t count, float* out) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) out[i] = gate[i] * Activation(gate[i]).value * up[i];
+  for (int64_t i = 0; i < count; ++i) out[i] = gate[i] * sigmoid(gate[i]).value * up[i];
 }
 
-template <Sigmoid (*Activation)(float)>
+template <Sigmoid (*sigmoid)(float)>
 [[gnu::always_inline]] inline void backward(const float* gate, const float* up, const float* dout, int64_t count,
                                             float* dgate, float* dup) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    const Sigmoid s = Activation(gate[i]);
+    const Sigmoid s = sigmoid(gate[i]);
     dup[i] = dout[i] * gate[i] * s.value;
     dgate[i] = dout[i] * up[i] * (s.value + gate[i] * s.slope);
   }

@@ -11,8 +11,8 @@
 namespace keel::cpu {
 
 /// cos and sin [rows, half] of position times frequency, times the factor.
-void angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor, float* cos,
-            float* sin);
+void rotary_angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor,
+                   float* cos, float* sin);
 
 /// y = x * scale * weight per row. scale = 1 / sqrt(mean(x^2) + eps) is saved for the backward pass.
 /// x, y [rows, width], weight [width], scale [rows].

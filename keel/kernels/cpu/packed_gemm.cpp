@@ -11,7 +11,7 @@ constexpr int64_t kDepth = 512;   // inputs at a time, so that this part of a pa
 constexpr int64_t kAhead = 2048;  // prefetch distance in elements; hardware prefetchers stop at a page boundary
 constexpr int kLine = 16;         // elements per cache line
 constexpr int kFewRows = 2;
-constexpr int64_t kRowsAtOnce = 240;  // a multiple of every tile's rows
+constexpr int64_t kMaxRows = 240;  // a multiple of every tile's rows
 
 /// `Rows` rows times `Vectors` vectors of a panel's columns, kept in registers over `depth` inputs.
 template <int Width, int Rows, int Vectors>
@@ -85,17 +85,17 @@ KEEL_INLINE void multiply(const float* x, int64_t rows, int64_t inputs, const fl
   for (int64_t p = first; p < first + count; ++p) {
     const float* const panel = packed + p * inputs * kPanel;
     const int64_t columns = std::min(kPanel, outputs - p * kPanel);
-    float padded[kRowsAtOnce * kPanel];  // results of the last panel, if it is padded
-    for (int64_t row = 0; row < rows; row += kRowsAtOnce) {
-      const int64_t rows_here = std::min(kRowsAtOnce, rows - row);
+    float padded[kMaxRows * kPanel];  // results of the last panel, if it is padded
+    for (int64_t row = 0; row < rows; row += kMaxRows) {
+      const int64_t num_rows = std::min(kMaxRows, rows - row);
       float* const to = columns == kPanel ? y + row * outputs + p * kPanel : padded;
       const int64_t step = columns == kPanel ? outputs : kPanel;
-      if (rows_here <= kFewRows)
-        multiply_panel<Width, kFewRows, T::kPanelVectors>(x + row * inputs, rows_here, inputs, panel, to, step);
+      if (num_rows <= kFewRows)
+        multiply_panel<Width, kFewRows, T::kPanelVectors>(x + row * inputs, num_rows, inputs, panel, to, step);
       else
-        multiply_panel<Width, T::kRows, T::kVectors>(x + row * inputs, rows_here, inputs, panel, to, step);
+        multiply_panel<Width, T::kRows, T::kVectors>(x + row * inputs, num_rows, inputs, panel, to, step);
       if (columns == kPanel) continue;
-      for (int64_t i = 0; i < rows_here; ++i)
+      for (int64_t i = 0; i < num_rows; ++i)
         std::copy_n(padded + i * kPanel, columns, y + (row + i) * outputs + p * kPanel);
     }
   }
@@ -136,25 +136,25 @@ KEEL_INLINE void pack(const float* const* rows, int64_t outputs, int64_t inputs,
       panel[k * kPanel + output] = output < outputs ? rows[output][k] : 0.0f;
 }
 
-#define KEEL_PRODUCT                                                                                                \
+#define KEEL_GEMM_PARAMETERS                                                                                        \
   const float *x, int64_t rows, int64_t inputs, const float *packed, int64_t outputs, int64_t first, int64_t count, \
       float *y
-#define KEEL_PACK const float *const *rows, int64_t outputs, int64_t inputs, float *panel
-KEEL_FOR_EACH_WIDTH(multiply, KEEL_PRODUCT, (x, rows, inputs, packed, outputs, first, count, y))
-KEEL_FOR_EACH_WIDTH(pack, KEEL_PACK, (rows, outputs, inputs, panel))
+#define KEEL_PACK_PARAMETERS const float *const *rows, int64_t outputs, int64_t inputs, float *panel
+KEEL_FOR_EACH_WIDTH(multiply, KEEL_GEMM_PARAMETERS, (x, rows, inputs, packed, outputs, first, count, y))
+KEEL_FOR_EACH_WIDTH(pack, KEEL_PACK_PARAMETERS, (rows, outputs, inputs, panel))
 
 }  // namespace
 
-void pack_panel(KEEL_PACK) {
+void pack_panel(KEEL_PACK_PARAMETERS) {
   static const auto best = best_pack();
   best(rows, outputs, inputs, panel);
 }
 
-void packed_gemm(KEEL_PRODUCT) {
+void packed_gemm(KEEL_GEMM_PARAMETERS) {
   static const auto best = best_multiply();
   best(x, rows, inputs, packed, outputs, first, count, y);
 }
-#undef KEEL_PACK
-#undef KEEL_PRODUCT
+#undef KEEL_PACK_PARAMETERS
+#undef KEEL_GEMM_PARAMETERS
 
 }  // namespace keel::cpu

@@ -115,10 +115,10 @@ KEEL_INLINE void attend(const KvCachePointers& layer, const PagedAttentionConfig
   }
 }
 
-#define KEEL_ATTEND                                                                                              \
+#define KEEL_ATTEND_PARAMETERS                                                                                   \
   const KvCachePointers &layer, const PagedAttentionConfig &config, const int32_t *tables, const PagedRow *rows, \
       int64_t count, const float *query, int64_t heads, float *scores, float *out
-KEEL_FOR_EACH_WIDTH(attend, KEEL_ATTEND, (layer, config, tables, rows, count, query, heads, scores, out))
+KEEL_FOR_EACH_WIDTH(attend, KEEL_ATTEND_PARAMETERS, (layer, config, tables, rows, count, query, heads, scores, out))
 
 }  // namespace
 
@@ -137,10 +137,10 @@ void store_rows(const KvCachePointers& layer, const int32_t* tables, const Paged
   }
 }
 
-void attend_rows(KEEL_ATTEND) {
+void attend_rows(KEEL_ATTEND_PARAMETERS) {
   static const auto best = best_attend();
   best(layer, config, tables, rows, count, query, heads, scores, out);
 }
-#undef KEEL_ATTEND
+#undef KEEL_ATTEND_PARAMETERS
 
 }  // namespace keel::cpu

@@ -68,7 +68,7 @@ template <class Fold>
 KEEL_CPU_KERNEL void normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
                                     RowNormalizer* normalizers) {
   for (int64_t i = 0; i < rows; ++i)
-    normalizers[i] = normalizer_of(compute_sums(logits + i * vocab, vocab, inverse_temperature), inverse_temperature);
+    normalizers[i] = make_normalizer(compute_sums(logits + i * vocab, vocab, inverse_temperature), inverse_temperature);
 }
 
 void token_log_probabilities(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,

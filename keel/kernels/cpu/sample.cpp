@@ -7,7 +7,7 @@
 namespace keel::cpu {
 namespace {
 
-/// Upper bound of the noise from a word: at most -log u, where u is at least half of the next power of two.
+/// Upper bound of the noise from a word: -log u with u rounded down to a power of two (0.693148 is above log 2).
 float noise_bound(uint32_t word) { return 0.693148f * static_cast<float>(33 - std::bit_width(word)); }
 
 /// The token with the largest (z - largest) / T + Gumbel noise; the first of equal ones.

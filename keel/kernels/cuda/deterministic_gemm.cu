@@ -113,10 +113,10 @@ __global__ void __launch_bounds__(Shape::kThreads) deterministic_gemm_kernel(Ope
     for (int j = 0; j < Shape::kTilesAcross; ++j)
 #pragma unroll
       for (int side = 0; side < 2; ++side) {
-        const long long at = first_row + row + i * 16 + side * 8 + lane / 4,
+        const long long y_row = first_row + row + i * 16 + side * 8 + lane / 4,
                         column = first_output + output + j * 8 + lane % 4 * 2;
-        if (at >= from.rows.count || column >= outputs) continue;
-        Out* const to = y + at * outputs + column;
+        if (y_row >= from.rows.count || column >= outputs) continue;
+        Out* const to = y + y_row * outputs + column;
         const Two two{from_float<Out>(sum[i][j][2 * side]), from_float<Out>(sum[i][j][2 * side + 1])};
         if (outputs % 2 == 0)
           *reinterpret_cast<Two*>(to) = two;

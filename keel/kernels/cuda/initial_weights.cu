@@ -8,7 +8,7 @@ namespace keel::cuda {
 namespace {
 
 constexpr int kPairThreads = 256;
-constexpr int64_t kMostBlocks = 1 << 16;
+constexpr int64_t kMaxBlocks = 1 << 16;
 
 __global__ void initial_weights_kernel(float* weights, long long count, double deviation, unsigned long long seed,
                                        unsigned long long parameter) {
@@ -26,7 +26,7 @@ __global__ void initial_weights_kernel(float* weights, long long count, double d
 int initial_weights(float* weights, int64_t count, double deviation, uint64_t seed, uint64_t parameter, void* stream) {
   if (count == 0) return 0;
   const int64_t blocks = ((count + 1) / 2 + kPairThreads - 1) / kPairThreads;
-  initial_weights_kernel<<<static_cast<unsigned int>(std::min(blocks, kMostBlocks)), kPairThreads, 0,
+  initial_weights_kernel<<<static_cast<unsigned int>(std::min(blocks, kMaxBlocks)), kPairThreads, 0,
                            static_cast<cudaStream_t>(stream)>>>(weights, count, deviation, seed, parameter);
   return static_cast<int>(cudaGetLastError());
 }

@@ -71,15 +71,15 @@ __global__ void swiglu_kernel(const T* gate, long long gate_stride, const T* up,
   *reinterpret_cast<Vec*>(y + row * width + i) = g;
 }
 
-__global__ void angles_kernel(const int64_t* positions, const float* frequencies, long long rows, int half,
-                              float factor, float* cos, float* sin) {
+__global__ void rotary_angles_kernel(const int64_t* positions, const float* frequencies, long long rows, int half,
+                                     float factor, float* cos, float* sin) {
   allow_next_kernel();
   wait_for_previous_kernel();
-  const long long at = static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x;
-  if (at >= rows * half) return;
-  const float angle = static_cast<float>(positions[at / half]) * frequencies[at % half];
-  cos[at] = cosf(angle) * factor;
-  sin[at] = sinf(angle) * factor;
+  const long long index = static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x;
+  if (index >= rows * half) return;
+  const float angle = static_cast<float>(positions[index / half]) * frequencies[index % half];
+  cos[index] = cosf(angle) * factor;
+  sin[index] = sinf(angle) * factor;
 }
 
 /// Each thread rotates N elements of a head's first half with those of the second half; N divides half.
@@ -158,10 +158,10 @@ int swiglu_rows(const void* gate, int64_t gate_stride, const void* up, int64_t u
   return static_cast<int>(cudaGetLastError());
 }
 
-int angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor, float* cos,
-           float* sin, void* stream) {
+int rotary_angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor,
+                  float* cos, float* sin, void* stream) {
   if (rows * half == 0) return 0;
-  launch(angles_kernel, dim3(blocks_for(rows * half)), kFlatThreads, 0, stream, positions, frequencies, rows,
+  launch(rotary_angles_kernel, dim3(blocks_for(rows * half)), kFlatThreads, 0, stream, positions, frequencies, rows,
          static_cast<int>(half), factor, cos, sin);
   return static_cast<int>(cudaGetLastError());
 }

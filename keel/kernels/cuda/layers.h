@@ -21,8 +21,8 @@ int swiglu_rows(const void* gate, int64_t gate_stride, const void* up, int64_t u
                 int64_t width, void* y, void* stream);
 
 /// cos and sin [rows, half] of position times frequency, times `factor`.
-int angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor, float* cos,
-           float* sin, void* stream);
+int rotary_angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor,
+                  float* cos, float* sin, void* stream);
 
 /// Rotary embedding: rotates the two halves of heads [rows, heads, width] by their row's float32 angles [rows, width /
 /// 2]. `direction` is 1, or -1 for the gradient.

@@ -51,11 +51,11 @@ __global__ void __launch_bounds__(kWarps* kLanes)
     for (int g = 0; g < G; ++g) score[g] = 0;
     if (key < count) {
       const bool own = key >= row.prompt_keys;
-      const int at = own ? key - row.prompt_keys : key;
-      const long long block = tables[(own ? row.own_table : row.prompt_table) + at / kBlockTokens];
+      const int index = own ? key - row.prompt_keys : key;
+      const long long block = tables[(own ? row.own_table : row.prompt_table) + index / kBlockTokens];
       const long long start = head_offset(block, kv_head, shape);
-      value_offset[lane] = start + static_cast<long long>(at % kBlockTokens) * width;
-      const T* const k = keys + start + at % kBlockTokens;
+      value_offset[lane] = start + static_cast<long long>(index % kBlockTokens) * width;
+      const T* const k = keys + start + index % kBlockTokens;
 #pragma unroll 8
       for (int d = 0; d < width; ++d) {
         const float x = to_float(k[d * kBlockTokens]);
@@ -127,11 +127,11 @@ struct Call {
   HeadShape shape() const {
     return {static_cast<int>(layer.kv_heads), static_cast<int>(heads.heads), static_cast<int>(layer.width)};
   }
-  /// One thread block per row and up to `at_once` query heads that share a KV head.
-  dim3 grid(int64_t at_once) const {
+  /// One thread block per row and up to `heads_per_block` query heads that share a KV head.
+  dim3 grid(int64_t heads_per_block) const {
     const int64_t heads_per_key = heads.heads / layer.kv_heads;
     return dim3(static_cast<unsigned int>(count),
-                static_cast<unsigned int>(layer.kv_heads * ((heads_per_key + at_once - 1) / at_once)));
+                static_cast<unsigned int>(layer.kv_heads * ((heads_per_key + heads_per_block - 1) / heads_per_block)));
   }
   template <bool tensor_cores, class T>
   void store() const {
@@ -145,9 +145,9 @@ struct Call {
 template <class T, int G, int D>
 void attend(const Call& call) {
   const int64_t width = call.layer.width;
-  const size_t at_work = (width * G + kWarps * kLanes * G) * sizeof(float) + kWarps * kLanes * sizeof(long long);
-  const size_t at_end = (kWarps * G * (2 + width)) * sizeof(float);
-  const size_t bytes = at_work > at_end ? at_work : at_end;
+  const size_t loop_bytes = (width * G + kWarps * kLanes * G) * sizeof(float) + kWarps * kLanes * sizeof(long long);
+  const size_t merge_bytes = (kWarps * G * (2 + width)) * sizeof(float);
+  const size_t bytes = loop_bytes > merge_bytes ? loop_bytes : merge_bytes;
   allow_shared_bytes(attend_kernel<T, G, D>, bytes);
   attend_kernel<T, G, D><<<call.grid(G), kWarps * kLanes, bytes, call.stream>>>(
       static_cast<const T*>(call.layer.keys), static_cast<const T*>(call.layer.values), call.shape(), call.config,

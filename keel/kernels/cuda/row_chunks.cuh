@@ -130,7 +130,7 @@ __device__ inline RowNormalizer merge_chunks(const Chunk* chunks, int count, dou
     total += std::exp(gap);
     weighted += std::exp(gap) * gap;
   }
-  return normalizer_of({two.first, two.second, sum_in_warp(total), sum_in_warp(weighted)}, inverse_temperature);
+  return make_normalizer({two.first, two.second, sum_in_warp(total), sum_in_warp(weighted)}, inverse_temperature);
 }
 
 }  // namespace keel::cuda

@@ -31,7 +31,7 @@ __device__ void sort_ranks(uint64_t* ranks, int count) {
   __syncthreads();
 }
 
-/// The value of a warp's lanes that is exceeded by `index` others.
+/// The value of a warp's lanes at `index` in descending order.
 __device__ float nth_largest_in_warp(float value, int index) {
   const int lane = threadIdx.x % 32;
   for (int size = 2; size <= 32; size *= 2)
@@ -205,8 +205,8 @@ __device__ __forceinline__ uint64_t collect_top_k(const ThreadLogits& logits, lo
   for (int w = 1; w < kWarps; ++w) bound = fminf(bound, s.warp_bounds[w]);
   for_tokens(logits, vocab, [&](float logit, uint32_t token) {
     if (!(logit >= bound)) return;
-    const int at = atomicAdd(&s.kept, 1);
-    if (at < kMaxKept) s.ranks[at] = rank_of(logit, token);
+    const int slot = atomicAdd(&s.kept, 1);
+    if (slot < kMaxKept) s.ranks[slot] = rank_of(logit, token);
   });
   __syncthreads();
   return s.kept > kMaxKept ? sort_top_k(logits, vocab, top_k, s) : rank_of(bound, 0xFFFFFFFFu);

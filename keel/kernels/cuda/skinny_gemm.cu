@@ -148,10 +148,10 @@ __global__ void __launch_bounds__(kThreads) skinny_gemm_kernel(const T* x, long 
   wait_for_copies<0>();
   __syncthreads();  // the stages are not read any more
   float* const own_sums = reinterpret_cast<float*>(shared_bytes);
-  const int lane = threadIdx.x % 32, odd = lane % 2, place = 4 * (lane % 4 / 2);
+  const int lane = threadIdx.x % 32, odd = lane % 2, offset = 4 * (lane % 4 / 2);
 #pragma unroll
   for (int side = 0; side < 2; ++side) {
-    float* const to = own_sums + (threadIdx.x / 32 * 16 + lane / 4 + 8 * side) * kPitch + odd * 8 + place;
+    float* const to = own_sums + (threadIdx.x / 32 * 16 + lane / 4 + 8 * side) * kPitch + odd * 8 + offset;
 #pragma unroll
     for (int tile = 0; tile < kOutputs / 8; tile += 2) {
       const float* const two = sum + tile * 4 + side * 2;
@@ -176,19 +176,19 @@ __global__ void __launch_bounds__(kThreads) skinny_gemm_kernel(const T* x, long 
   const auto with_bias = [&](float value, int output) { return bias ? value + to_float(bias[output]) : value; };
 #pragma unroll(single ? 5 : 1)
   for (int i = threadIdx.x; i < own_rows * kFours; i += kThreads) {
-    const int row = i / kFours, at = i % kFours * 4, column = first_column + at;
+    const int row = i / kFours, tile_column = i % kFours * 4, column = first_column + tile_column;
     if (column >= width) continue;
     const auto total = [&](int from) {
       float4 result = make_float4(0, 0, 0, 0);
 #pragma unroll
       for (int p = 0; p < (single ? 1 : kMaxParts); ++p)
         if (p < parts) {
-          const float4 some = *reinterpret_cast<const float4*>(sums + (p * rows_per_part + row) * kPitch + from);
-          result.x += some.x, result.y += some.y, result.z += some.z, result.w += some.w;
+          const float4 addend = *reinterpret_cast<const float4*>(sums + (p * rows_per_part + row) * kPitch + from);
+          result.x += addend.x, result.y += addend.y, result.z += addend.z, result.w += addend.w;
         }
       return result;
     };
-    const int from = gated ? at / 8 * 16 + at % 8 : at;
+    const int from = gated ? tile_column / 8 * 16 + tile_column % 8 : tile_column;
     const float4 first = total(from), second = gated ? total(from + 8) : first;
     const float value[4] = {first.x, first.y, first.z, first.w}, up[4] = {second.x, second.y, second.z, second.w};
     Four<T> four;

@@ -112,12 +112,12 @@ __global__ void __launch_bounds__(kMaxWarps<D>* kLanes)
     for (int i = 0; i < kBlocks; ++i) {
       const int block = min(begin + i, blocks - 1);
       const bool own = block >= prompt_blocks;
-      const int at = own ? block - prompt_blocks : block;
-      written[i] = begin + i < blocks ? min(kTokens, (own ? row.own_keys : row.prompt_keys) - at * kTokens) : 0;
-      position[i] = (own ? row.prompt_keys : 0) + at * kTokens;
-      const long long place = head_offset(tables[(own ? row.own_table : row.prompt_table) + at], kv_head, shape);
-      key_of[i] = keys + place + quarter * 8;
-      value_of[i] = values + place + line * kTokens + 4 * quarter;
+      const int index = own ? block - prompt_blocks : block;
+      written[i] = begin + i < blocks ? min(kTokens, (own ? row.own_keys : row.prompt_keys) - index * kTokens) : 0;
+      position[i] = (own ? row.prompt_keys : 0) + index * kTokens;
+      const long long offset = head_offset(tables[(own ? row.own_table : row.prompt_table) + index], kv_head, shape);
+      key_of[i] = keys + offset + quarter * 8;
+      value_of[i] = values + offset + line * kTokens + 4 * quarter;
     }
     // Column c of tile t is key 4 (c / 2) + 2 t + c % 2: a lane's scores are then those of four neighbouring keys.
     uint4 key_tile[kBlocks][2][kSteps / 2];
@@ -148,10 +148,10 @@ __global__ void __launch_bounds__(kMaxWarps<D>* kLanes)
       for (int i = 0; i < kBlocks; ++i)
         for (int tile = 0; tile < 2; ++tile)
           for (int e = 0; e < 2; ++e) {
-            const int at = 4 * quarter + 2 * tile + e;
+            const int token = 4 * quarter + 2 * tile + e;
             float s = score[i][tile][2 * r + e] * config.scale;
             if (config.softcap > 0) s = tanhf(s / config.softcap) * config.softcap;
-            score[i][tile][2 * r + e] = s = at < written[i] && position[i] + at >= first ? s : -INFINITY;
+            score[i][tile][2 * r + e] = s = token < written[i] && position[i] + token >= first ? s : -INFINITY;
             maximum = fmaxf(maximum, s);
           }
       maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, 1));

@@ -59,17 +59,17 @@ void NextTokenDistribution::log_probabilities(const Tensor& ids, const Tensor& l
   const int64_t rows = logits_.size(0), vocab = logits_.size(1), k = rows == 0 ? 0 : ids.numel() / rows;
   check_ids(ids, vocab);
   const int64_t* const tokens = int64_data(ids);
-  float *const logps = mutable_float_data(logp), *const others = mutable_float_data(other_logp);
+  float *const logps = mutable_float_data(logp), *const other_logps = mutable_float_data(other_logp);
   run_row_kernel(
       logits_, "log-probability",
       [&](auto stream) {
         return cuda::token_log_probabilities(float_data(logits_), normalizers(), rows, vocab, inverse_temperature_,
-                                             tokens, k, logps, others, stream);
+                                             tokens, k, logps, other_logps, stream);
       },
       [&](int64_t begin, int64_t count) {
         cpu::token_log_probabilities(float_data(logits_) + begin * vocab, normalizers() + begin, count, vocab,
                                      inverse_temperature_, tokens + begin * k, k, logps + begin * k,
-                                     others ? others + begin * k : nullptr);
+                                     other_logps ? other_logps + begin * k : nullptr);
       });
 }
 

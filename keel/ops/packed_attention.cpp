@@ -58,11 +58,11 @@ PackedAttention::PaddedBatch PackedAttention::make_batch(const std::vector<Segme
                                                          int64_t window, at::Device device) {
   PaddedBatch batch;
   batch.segments = static_cast<int64_t>(segments.size());
-  bool equal = true;
+  bool same_lengths = true;
   for (const Segment& s : segments) {
     batch.query_length = std::max(batch.query_length, s.length);
     batch.key_length = std::max(batch.key_length, s.prefix_length + s.length);
-    equal = equal && s.length == segments[0].length && s.prefix_length == segments[0].prefix_length;
+    same_lengths = same_lengths && s.length == segments[0].length && s.prefix_length == segments[0].prefix_length;
   }
   std::vector<int64_t> query_rows(batch.segments * batch.query_length, 0),
       key_rows(batch.segments * batch.key_length, 0);
@@ -77,9 +77,9 @@ PackedAttention::PaddedBatch PackedAttention::make_batch(const std::vector<Segme
   }
   batch.query_rows = at::tensor(query_rows, at::kLong).to(device);
   batch.key_rows = at::tensor(key_rows, at::kLong).to(device);
-  const std::span<const Segment> distinct(segments.data(), equal ? 1 : segments.size());
-  batch.mask = make_mask(distinct, batch.query_length, batch.key_length, 0).to(device);
-  if (window > 0) batch.window_mask = make_mask(distinct, batch.query_length, batch.key_length, window).to(device);
+  const std::span<const Segment> mask_segments(segments.data(), same_lengths ? 1 : segments.size());
+  batch.mask = make_mask(mask_segments, batch.query_length, batch.key_length, 0).to(device);
+  if (window > 0) batch.window_mask = make_mask(mask_segments, batch.query_length, batch.key_length, window).to(device);
   return batch;
 }
 

@@ -83,7 +83,7 @@ struct SequenceBatchBuilder {
 
 /// Lets autograd keep the layout for the backward pass.
 struct SavedLayout : torch::CustomClassHolder {
-  explicit SavedLayout(std::shared_ptr<const Layout> of) : layout(std::move(of)) {}
+  explicit SavedLayout(std::shared_ptr<const Layout> saved) : layout(std::move(saved)) {}
   std::shared_ptr<const Layout> layout;
 };
 

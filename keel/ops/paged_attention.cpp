@@ -33,14 +33,14 @@ float* thread_scores(int64_t count) {
 
 }  // namespace
 
-Tensor tensor_of(const std::vector<PagedRow>& rows) {
+Tensor to_tensor(const std::vector<PagedRow>& rows) {
   const auto count = static_cast<int64_t>(rows.size());
   return at::from_blob(const_cast<PagedRow*>(rows.data()), {count, 4}, at::kInt).clone();
 }
 
 PagedAttention::PagedAttention(const std::vector<PagedRow>& rows, const std::vector<int32_t>& tables, at::Device device,
                                bool deterministic)
-    : rows_(to_device_async(tensor_of(rows), device)),
+    : rows_(to_device_async(to_tensor(rows), device)),
       tables_(to_device_async(at::tensor(tables, at::kInt), device)),
       deterministic_(deterministic) {}
 
@@ -93,8 +93,8 @@ Tensor PagedAttention::attend(const KvCacheLayer& layer, const AttentionConfig& 
   const PagedRow* const rows = row_pointer(rows_);
   const int64_t keys = max_keys(rows_);
   cpu::store_rows(blocks, tables, rows, count, k_data, v_data);
-  parallel_for_rows(count, query_heads * width * keys / 4, [&](int64_t first, int64_t rows_here) {
-    cpu::attend_rows(blocks, config, tables, rows + first, rows_here, q_data + first * query_heads * width, query_heads,
+  parallel_for_rows(count, query_heads * width * keys / 4, [&](int64_t first, int64_t num_rows) {
+    cpu::attend_rows(blocks, config, tables, rows + first, num_rows, q_data + first * query_heads * width, query_heads,
                      thread_scores(keys + kBlockTokens), out + first * query_heads * width);
   });
   return result;

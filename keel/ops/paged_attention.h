@@ -44,6 +44,6 @@ class PagedAttention {
 };
 
 /// The rows as a tensor [N, 4] int32 on the CPU.
-Tensor tensor_of(const std::vector<PagedRow>& rows);
+Tensor to_tensor(const std::vector<PagedRow>& rows);
 
 }  // namespace keel

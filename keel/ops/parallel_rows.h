@@ -9,7 +9,7 @@
 
 namespace keel {
 
-/// Calls body(first row, row count) in parallel.
+/// Calls body(first row, row count) in parallel. `width`: the cost of a row, in elements.
 template <class Body>
 void parallel_for_rows(int64_t rows, int64_t width, const Body& body) {
   constexpr int64_t kGrain = 1 << 15;  // elements per task

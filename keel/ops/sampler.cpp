@@ -34,20 +34,21 @@ Tensor sample_on_cpu(const NextTokenDistribution& next, double temperature, uint
 /// Views of the results of `rows` rows within one byte tensor, which to_host() copies at once.
 SampledTokens view_results(const Tensor& storage, int64_t rows, int64_t top_k) {
   int64_t offset = 0;
-  const auto next = [&](at::ScalarType type, int64_t columns) {
+  const auto take = [&](at::ScalarType type, int64_t columns) {
     const int64_t bytes = rows * columns * static_cast<int64_t>(c10::elementSize(type));
     return storage.narrow(0, std::exchange(offset, offset + bytes), bytes).view(type).view({rows, columns});
   };
-  SampledTokens sampled{.tokens = next(at::kLong, 1).squeeze(1), .logp = {}, .other_logp = {}, .entropy = {}};
-  if (top_k > 0) sampled.topk_ids = next(at::kLong, top_k);
-  if (top_k > 0) sampled.topk_logp = next(at::kFloat, top_k);
-  sampled.logp = next(at::kFloat, 1).squeeze(1);
-  sampled.other_logp = next(at::kFloat, 1).squeeze(1);
-  sampled.entropy = next(at::kFloat, 1).squeeze(1);
+  SampledTokens sampled{.tokens = take(at::kLong, 1).squeeze(1), .logp = {}, .other_logp = {}, .entropy = {}};
+  if (top_k > 0) sampled.topk_ids = take(at::kLong, top_k);
+  if (top_k > 0) sampled.topk_logp = take(at::kFloat, top_k);
+  sampled.logp = take(at::kFloat, 1).squeeze(1);
+  sampled.other_logp = take(at::kFloat, 1).squeeze(1);
+  sampled.entropy = take(at::kFloat, 1).squeeze(1);
   sampled.storage = storage;
   return sampled;
 }
 
+/// A row has an int64 token, three float32 statistics, and an int64 id and a float32 log-prob for each top-k token.
 int64_t result_bytes(int64_t rows, int64_t top_k) { return rows * (8 + 3 * 4 + top_k * (8 + 4)); }
 
 /// Samples with one kernel that reads the logits once.
@@ -89,7 +90,7 @@ Tensor apply_top_p(const Tensor& logits, double temperature, double top_p) {
   if (top_p >= 1) return logits;
   const auto [sorted, order] = at::sort(logits.to(at::kDouble), /*stable=*/true, /*dim=*/-1, /*descending=*/true);
   const Tensor probabilities = at::softmax(sorted / temperature, -1);
-  const Tensor outside = (probabilities.cumsum(-1) - probabilities).ge(top_p);  // likelier tokens reach top_p
+  const Tensor outside = (probabilities.cumsum(-1) - probabilities).ge(top_p);  // more likely tokens reach top_p
   return logits.masked_fill(at::zeros_like(outside).scatter(-1, order, outside), kExcluded);
 }
 

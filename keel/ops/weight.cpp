@@ -46,7 +46,7 @@ struct ValueToSink : torch::autograd::Function<ValueToSink> {
 };
 
 /// Embedding lookup; sums the gradient in float32 for any dtype of the weight.
-struct RowsToSink : torch::autograd::Function<RowsToSink> {
+struct EmbeddingToSink : torch::autograd::Function<EmbeddingToSink> {
   static Tensor forward(AutogradContext* context, const Tensor& /*leaf*/, const Tensor& indices, int64_t padding,
                         const TrainedWeightPtr& trained) {
     save_weight(context, trained);
@@ -101,9 +101,9 @@ Tensor Weight::forward() const {
   return sink ? ValueToSink::apply(sink->leaf(), c10::make_intrusive<TrainedWeight>(*this, sink)) : value();
 }
 
-Tensor Weight::rows(const Tensor& indices, int64_t padding) const {
+Tensor Weight::embed(const Tensor& indices, int64_t padding) const {
   const std::shared_ptr<GradientSink> sink = active_sink();
-  return sink ? RowsToSink::apply(sink->leaf(), indices, padding, c10::make_intrusive<TrainedWeight>(*this, sink))
+  return sink ? EmbeddingToSink::apply(sink->leaf(), indices, padding, c10::make_intrusive<TrainedWeight>(*this, sink))
               : at::embedding(value(), indices, padding);
 }
 

@@ -54,7 +54,7 @@ class Weight {
   Tensor forward() const;
 
   /// Embedding lookup of indices [N] int64. Row `padding` gets no gradient; -1: none.
-  Tensor rows(const Tensor& indices, int64_t padding) const;
+  Tensor embed(const Tensor& indices, int64_t padding) const;
 
   /// x W^T + b for x [N, in] and a weight [out, in], in the weight's dtype. On a GPU the GEMM of a bf16 or fp16
   /// weight's gradient accumulates directly into the sink. With a bias, unless `deterministic`, the gradient is

@@ -94,7 +94,7 @@ void DecodeStep::set_batch(const std::vector<BatchEntry>& sequences) {
   copy(batch_.positions, at::tensor(positions, at::kLong));
   copy(batch_.num_generated, at::tensor(num_generated, at::kLong));
   copy(batch_.max_new_tokens, at::tensor(max_new_tokens, at::kLong));
-  copy(batch_.rows, tensor_of(rows));
+  copy(batch_.rows, to_tensor(rows));
   copy(rollout_ids_, at::tensor(ids, at::kLong));
   copy(tables_, at::tensor(tables, at::kInt));
 }

@@ -21,7 +21,7 @@ TEST(Weight, AccumulatesGradientsInFloat32) {
     EXPECT_EQ(gradients.sums()[0].scalar_type(), at::kFloat);
     EXPECT_EQ(gradients.sums()[0].item<double>(), 1 + small);
     gradients.clear();
-    for (const double x : {1.0, small}) (weight.rows(at::zeros({1}, at::kLong), -1).sum() * x).backward();
+    for (const double x : {1.0, small}) (weight.embed(at::zeros({1}, at::kLong), -1).sum() * x).backward();
     EXPECT_EQ(gradients.sums()[0].item<double>(), 1 + small);
   }
 }

@@ -83,7 +83,7 @@ Tensor Transformer::forward(const ForwardInput& input) const {
     pass.sliding_angles = rotary_angles(input.positions, sliding_frequencies_, config().sliding_rope->attention_factor);
   else
     pass.sliding_angles = pass.angles;
-  Tensor x = weights_.embedding().rows(input.tokens, config().padding_row());  // [N, H]
+  Tensor x = weights_.embedding().embed(input.tokens, config().padding_row());  // [N, H]
   if (config().scaled_embedding) x = x * round_to(std::sqrt(static_cast<double>(config().hidden_size)), compute_type());
   Tensor normed = norm(x, weights_.layers().empty() ? weights_.final_norm() : weights_.layers()[0].input_norm);
   Residual stream{std::move(x), std::move(normed)};

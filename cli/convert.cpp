@@ -26,7 +26,7 @@ bool is_gguf_name(const std::filesystem::path& path) { return path.extension() =
 
 /// The GGUF format of a dtype; by default that of the embedding.
 const GgufFormat& gguf_format(const std::string& dtype, const LoadedModel& loaded) {
-  const std::string name = dtype.empty() ? dtype_name(loaded.dtypes.of("model.embed_tokens.weight")) : dtype;
+  const std::string name = dtype.empty() ? dtype_name(loaded.dtypes.get("model.embed_tokens.weight")) : dtype;
   return *find_gguf_format(name == kQ8_0        ? std::string_view("Q8_0")
                            : name == "float16"  ? "F16"
                            : name == "bfloat16" ? "BF16"

@@ -95,7 +95,7 @@ std::string describe_saving(const Config& config, at::ScalarType saved_as) {
 
 at::ScalarType saved_type(const LoadedModel& policy) {
   for (const NamedTensor& weight : policy.model.parameters())
-    if (const at::ScalarType type = policy.dtypes.of(weight.name); type != at::kFloat) return type;
+    if (const at::ScalarType type = policy.dtypes.get(weight.name); type != at::kFloat) return type;
   return at::kFloat;
 }
 

@@ -4,9 +4,9 @@
 
 namespace keel {
 
-at::ScalarType WeightDtypes::of(const std::string& name) const {
-  const auto found = each_.find(name);
-  return found != each_.end() ? found->second : chosen_.value_or(at::kFloat);
+at::ScalarType WeightDtypes::get(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found != by_name_.end() ? found->second : chosen_.value_or(at::kFloat);
 }
 
 std::string dtype_name(at::ScalarType dtype) {

@@ -12,15 +12,15 @@ namespace keel {
 class WeightDtypes {
  public:
   WeightDtypes(at::ScalarType chosen = at::kFloat) : chosen_(chosen) {}
-  explicit WeightDtypes(std::map<std::string, at::ScalarType> each) : each_(std::move(each)) {}
+  explicit WeightDtypes(std::map<std::string, at::ScalarType> by_name) : by_name_(std::move(by_name)) {}
 
   /// The dtype of the weight with this name; float32 if it is unknown.
-  at::ScalarType of(const std::string& name) const;
+  at::ScalarType get(const std::string& name) const;
   std::optional<at::ScalarType> chosen() const { return chosen_; }
 
  private:
   std::optional<at::ScalarType> chosen_;
-  std::map<std::string, at::ScalarType> each_;
+  std::map<std::string, at::ScalarType> by_name_;
 };
 
 /// Converts to and from "float32", "bfloat16" and "float16"; errors for other names start with `location`.

@@ -87,7 +87,7 @@ void write_tensors(const std::filesystem::path& path, const std::vector<NamedTen
 bool has_narrow_weights(const LoadedModel& policy) {
   const std::vector<NamedTensor> weights = policy.model.parameters();
   return std::any_of(weights.begin(), weights.end(),
-                     [&](const NamedTensor& weight) { return policy.dtypes.of(weight.name) != at::kFloat; });
+                     [&](const NamedTensor& weight) { return policy.dtypes.get(weight.name) != at::kFloat; });
 }
 
 /// Appends the adapter's base to merged_adapters in config.json, which converted folders and later runs keep.
@@ -122,7 +122,7 @@ uint64_t bytes_on_disk(const Checkpoint& checkpoint) {
   uint64_t bytes = bytes_in(optimizer_tensors(checkpoint)) + bytes_in(checkpoint.adapter);
   if (checkpoint.critic) bytes += bytes_in(MasterWeights().value_of(checkpoint.critic->weights()));
   for (const NamedTensor& weight : checkpoint.policy.model.parameters())
-    bytes += weight.value.numel() * c10::elementSize(checkpoint.policy.dtypes.of(weight.name));
+    bytes += weight.value.numel() * c10::elementSize(checkpoint.policy.dtypes.get(weight.name));
   return bytes;
 }
 

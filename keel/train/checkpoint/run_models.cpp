@@ -105,7 +105,7 @@ std::optional<bool> same_weights(const fs::path& base, const fs::path& model) {
     for (const auto& [name, shape] : left.shapes) {
       const auto other = right.shapes.find(name);
       if (other == right.shapes.end()) continue;  // a tied weight may be stored twice
-      const at::ScalarType type = narrower(first.dtypes.of(name), second.dtypes.of(name));
+      const at::ScalarType type = narrower(first.dtypes.get(name), second.dtypes.get(name));
       if (shape != other->second || !left.read(name).to(type).equal(right.read(name).to(type))) return false;
     }
     return true;

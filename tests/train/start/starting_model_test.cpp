@@ -160,7 +160,7 @@ TEST_F(StartingModel, RandomWeightsUseOnlyTheArchitecture) {
   write_atomically(file, json.dump());
   const LoadedModel start = load_starting_model(config, at::kCPU);
   EXPECT_EQ(start.tokenizer.size(), task->tokenizer().size());
-  EXPECT_EQ(start.dtypes.of("model.norm.weight"), at::kBFloat16);
+  EXPECT_EQ(start.dtypes.get("model.norm.weight"), at::kBFloat16);
   const std::vector<NamedTensor> fresh = start.model.parameters(), stored = warm_model().parameters();
   ASSERT_EQ(fresh.size(), stored.size());
   for (size_t i = 0; i < fresh.size(); ++i) {

@@ -55,13 +55,13 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   bool number_float(double, const std::string& text) override { unexpected("the number ", printable(text)); }
 
   bool number_unsigned(uint64_t value) override {
-    if (position_ == Position::kShape) {
+    if (state_ == State::kShape) {
       if (value > uint64_t{std::numeric_limits<int64_t>::max()}) unexpected("the number ", value);
       if (tensor_.shape.size() == kMaxRank)
         reject_file(path_, current_field(), " has more than ", kMaxRank, " dimensions");
       tensor_.shape.push_back(static_cast<int64_t>(value));
-    } else if (position_ == Position::kOffsets && offsets_ < 2) {
-      (offsets_++ == 0 ? tensor_.begin : tensor_.end) = value;
+    } else if (state_ == State::kOffsets && num_offsets_ < 2) {
+      (num_offsets_++ == 0 ? tensor_.begin : tensor_.end) = value;
     } else {
       unexpected("the number ", value);
     }
@@ -69,9 +69,9 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   }
 
   bool string(std::string& value) override {
-    if (position_ == Position::kMetadata) {
+    if (state_ == State::kMetadata) {
       metadata.emplace(key_, std::move(value));
-    } else if (position_ == Position::kTensor && key_ == "dtype") {
+    } else if (state_ == State::kTensor && key_ == "dtype") {
       const auto* known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& d) { return d.name == value; });
       if (known == kDtypes.end()) {
         reject_file(path_, current_field(), " has the dtype ", printable(value),
@@ -85,13 +85,13 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   }
 
   bool begin_object() override {
-    if (position_ == Position::kStart) {
-      position_ = Position::kTop;
-    } else if (position_ == Position::kTop && key_ == kMetadataKey) {
+    if (state_ == State::kStart) {
+      state_ = State::kTop;
+    } else if (state_ == State::kTop && key_ == kMetadataKey) {
       if (seen_metadata_) reject_file(path_, "the key \"__metadata__\" appears twice");
       seen_metadata_ = true;
-      position_ = Position::kMetadata;
-    } else if (position_ == Position::kTop) {
+      state_ = State::kMetadata;
+    } else if (state_ == State::kTop) {
       start_tensor();
     } else {
       unexpected("an object");
@@ -101,10 +101,10 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
 
   bool key(std::string& key) override {
     key_ = std::move(key);
-    if (position_ == Position::kMetadata && metadata.contains(key_)) {
+    if (state_ == State::kMetadata && metadata.contains(key_)) {
       reject_file(path_, "the metadata key ", printable(key_), " appears twice");
     }
-    if (position_ == Position::kTensor) {
+    if (state_ == State::kTensor) {
       const auto* field = std::find(kFields.begin(), kFields.end(), key_);
       if (field == kFields.end()) {
         reject_file(path_, "tensor ", printable(tensor_.name), " has an unknown field ", printable(key_),
@@ -118,10 +118,10 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   }
 
   bool begin_array() override {
-    if (position_ == Position::kTensor && key_ == "shape") {
-      position_ = Position::kShape;
-    } else if (position_ == Position::kTensor && key_ == "data_offsets") {
-      position_ = Position::kOffsets;
+    if (state_ == State::kTensor && key_ == "shape") {
+      state_ = State::kShape;
+    } else if (state_ == State::kTensor && key_ == "data_offsets") {
+      state_ = State::kOffsets;
     } else {
       unexpected("a list");
     }
@@ -129,15 +129,15 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   }
 
   bool finish_array() override {
-    if (position_ == Position::kOffsets && offsets_ != 2)
-      reject_file(path_, current_field(), " needs two numbers; got ", offsets_);
-    position_ = Position::kTensor;
+    if (state_ == State::kOffsets && num_offsets_ != 2)
+      reject_file(path_, current_field(), " needs two numbers; got ", num_offsets_);
+    state_ = State::kTensor;
     return true;
   }
 
   bool finish_object() override {
-    if (position_ == Position::kTensor) finish_tensor();
-    position_ = Position::kTop;  // also at the end: the parser checks that nothing follows
+    if (state_ == State::kTensor) finish_tensor();
+    state_ = State::kTop;  // also at the end: the parser checks that nothing follows
     return true;
   }
 
@@ -148,16 +148,16 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
  private:
   [[noreturn]] void refuse(const std::string& reason) const override { reject_file(path_, "the header: ", reason); }
 
-  enum class Position { kStart, kTop, kMetadata, kTensor, kShape, kOffsets };
+  enum class State { kStart, kTop, kMetadata, kTensor, kShape, kOffsets };
   static constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
 
   std::string current_field() const {
-    switch (position_) {
-      case Position::kStart:
+    switch (state_) {
+      case State::kStart:
         return "the header";
-      case Position::kTop:
+      case State::kTop:
         return "the entry " + printable(key_);
-      case Position::kMetadata:
+      case State::kMetadata:
         return "the metadata key " + printable(key_);
       default:
         return "tensor " + printable(tensor_.name) + ", " + key_;
@@ -166,13 +166,13 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
 
   template <class... Parts>
   [[noreturn]] void unexpected(const Parts&... got) const {
-    const bool fields = position_ == Position::kTensor;
-    const char* expected = position_ == Position::kStart || position_ == Position::kTop ? "an object"
-                           : position_ == Position::kMetadata                           ? "a string"
-                           : position_ == Position::kShape   ? "whole numbers from 0 to 2^63-1"
-                           : position_ == Position::kOffsets ? "two whole numbers from 0 to 2^64-1"
-                           : fields && key_ == "dtype"       ? "a string"
-                                                             : "a list of whole numbers";
+    const bool fields = state_ == State::kTensor;
+    const char* expected = state_ == State::kStart || state_ == State::kTop ? "an object"
+                           : state_ == State::kMetadata                     ? "a string"
+                           : state_ == State::kShape                        ? "whole numbers from 0 to 2^63-1"
+                           : state_ == State::kOffsets                      ? "two whole numbers from 0 to 2^64-1"
+                           : fields && key_ == "dtype"                      ? "a string"
+                                                                            : "a list of whole numbers";
     reject_file(path_, current_field(), " holds ", got..., "; expected ", expected);
   }
 
@@ -182,8 +182,8 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
     tensor_ = {};
     tensor_.name = key_;
     seen_ = {};
-    offsets_ = 0;
-    position_ = Position::kTensor;
+    num_offsets_ = 0;
+    state_ = State::kTensor;
   }
 
   void finish_tensor() {
@@ -204,12 +204,12 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
   }
 
   const std::filesystem::path& path_;
-  Position position_ = Position::kStart;
+  State state_ = State::kStart;
   std::string key_;  // the last key read, at any level
   bool seen_metadata_ = false;
   TensorInfo tensor_;
   std::array<bool, 3> seen_{};  // which of kFields the current tensor has had
-  int offsets_ = 0;
+  int num_offsets_ = 0;
 };
 
 /// Reads the header. Its length is checked before memory is allocated.
@@ -325,11 +325,11 @@ Tensor SafetensorsFile::read_float32(std::string_view name) const {
     const at::NoGradGuard no_grad;
     constexpr int64_t kPiece = 1 << 16;  // fits into the CPU cache between read and conversion
     const Tensor piece = at::empty({kPiece}, at::TensorOptions().dtype(info.dtype));
-    for (int64_t at = begin / sizeof(float), last = end / sizeof(float); at < last; at += kPiece) {
-      const int64_t count = std::min(kPiece, last - at);
-      file_.read_at(data_begin_ + info.begin + at * width,
+    for (int64_t i = begin / sizeof(float), last = end / sizeof(float); i < last; i += kPiece) {
+      const int64_t count = std::min(kPiece, last - i);
+      file_.read_at(data_begin_ + info.begin + i * width,
                     {static_cast<std::byte*>(piece.mutable_data_ptr()), static_cast<size_t>(count * width)});
-      flat.narrow(0, at, count).copy_(piece.narrow(0, 0, count));
+      flat.narrow(0, i, count).copy_(piece.narrow(0, 0, count));
     }
   });
   return tensor;

@@ -31,7 +31,7 @@ PendingTensor make_pending_tensor(const std::filesystem::path& path, const std::
   };
   if (const char* error = find_name_error(name)) reject_tensor("has a name that ", error);
   if (!tensor.defined()) reject_tensor("is undefined");
-  const at::ScalarType dtype = dtypes ? dtypes->of(name) : tensor.scalar_type();
+  const at::ScalarType dtype = dtypes ? dtypes->get(name) : tensor.scalar_type();
   const auto* known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& d) { return d.dtype == dtype; });
   if (known == kDtypes.end()) {
     reject_tensor("has the dtype ", c10::toString(dtype), "; expected one of ", known_dtypes());

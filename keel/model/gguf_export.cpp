@@ -136,9 +136,9 @@ void add_rope(const ModelConfig& c, const GgufArchitecture& architecture, const 
     writer.add_number(key(gguf::kYarnBetaFast), rope.beta_fast);
     writer.add_number(key(gguf::kYarnBetaSlow), rope.beta_slow);
     // The default attention factor needs no key.
-    const double usual = rope.factor <= 1 ? 1 : 0.1 * std::log(rope.factor) + 1;
-    if (std::abs(rope.attention_factor / usual - 1) > 1e-9)
-      writer.add_number(key(gguf::kRopeStrength), rope.attention_factor / usual);
+    const double default_factor = rope.factor <= 1 ? 1 : 0.1 * std::log(rope.factor) + 1;
+    if (std::abs(rope.attention_factor / default_factor - 1) > 1e-9)
+      writer.add_number(key(gguf::kRopeStrength), rope.attention_factor / default_factor);
   }
 }
 
@@ -184,24 +184,24 @@ void add_weights(const ModelWeights& model, const GgufArchitecture& architecture
   std::map<std::string, Tensor> weights;
   for (const NamedTensor& weight : model.parameters()) weights.emplace(weight.name, weight.value);
   for (const GgufParameter& parameter : gguf_parameters(architecture, gguf_shape(model.config()))) {
-    const GgufFormat& used = parameter.shape.size() == 1           ? *find_gguf_format("F32")
-                             : has_whole_blocks(parameter, format) ? format
-                                                                   : *find_gguf_format("F16");
-    writer.add_tensor(parameter.source, parameter.shape, used, [=, &used, weight = weights.at(parameter.name)] {
-      return convert_for_gguf(parameter, weight, used, location);
+    const GgufFormat& chosen = parameter.shape.size() == 1           ? *find_gguf_format("F32")
+                               : has_whole_blocks(parameter, format) ? format
+                                                                     : *find_gguf_format("F16");
+    writer.add_tensor(parameter.source, parameter.shape, chosen, [=, &chosen, weight = weights.at(parameter.name)] {
+      return convert_for_gguf(parameter, weight, chosen, location);
     });
   }
 }
 
 /// Sets whether the tokenizer adds bos before and eos after a text. GGUF supports no other added tokens.
-void set_added_tokens(const Tokenizer& tokenizer, const std::string& location, ExportTokenizer& outgoing) {
+void set_added_tokens(const Tokenizer& tokenizer, const std::string& location, ExportTokenizer& exported) {
   std::vector<int32_t> ids = tokenizer.encode("", {.add_special_tokens = true});
   if (tokenizer.bos_id() && !ids.empty() && ids.front() == *tokenizer.bos_id()) {
-    outgoing.add_bos = true;
+    exported.add_bos = true;
     ids.erase(ids.begin());
   }
   if (tokenizer.eos_id() && !ids.empty() && ids.back() == *tokenizer.eos_id()) {
-    outgoing.add_eos = true;
+    exported.add_eos = true;
     ids.pop_back();
   }
   if (!ids.empty())
@@ -216,46 +216,46 @@ struct StopTokens {
 
 StopTokens find_stop_tokens(const LoadedModel& loaded) {
   const Tokenizer& tokenizer = loaded.tokenizer;
-  StopTokens ends{.eos = tokenizer.eos_id(), .turn = {}, .message = {}, .lost = {}};
-  if (!ends.eos && !loaded.stop_ids.empty()) ends.eos = loaded.stop_ids.front();
+  StopTokens stop_tokens{.eos = tokenizer.eos_id(), .turn = {}, .message = {}, .lost = {}};
+  if (!stop_tokens.eos && !loaded.stop_ids.empty()) stop_tokens.eos = loaded.stop_ids.front();
   const std::string chat_template = loaded.templates.empty() ? "" : loaded.templates.choose(false).source();
   std::vector<int32_t> others;
   for (const int32_t id : loaded.stop_ids) {
-    if (id == ends.eos) continue;
+    if (id == stop_tokens.eos) continue;
     const std::string text = tokenizer.decode(std::span(&id, 1), false);
-    if (!ends.turn && !text.empty() && chat_template.find(text) != std::string::npos)
-      ends.turn = id;  // the chat template writes the end-of-turn token
+    if (!stop_tokens.turn && !text.empty() && chat_template.find(text) != std::string::npos)
+      stop_tokens.turn = id;  // the chat template writes the end-of-turn token
     else
       others.push_back(id);
   }
   // Readers stop at the token of any of these keys.
   for (const int32_t id : others) {
-    if (!ends.message)
-      ends.message = id;
-    else if (!ends.turn)
-      ends.turn = id;
+    if (!stop_tokens.message)
+      stop_tokens.message = id;
+    else if (!stop_tokens.turn)
+      stop_tokens.turn = id;
     else
-      ends.lost.push_back(tokenizer.decode(std::span(&id, 1), false));
+      stop_tokens.lost.push_back(tokenizer.decode(std::span(&id, 1), false));
   }
-  return ends;
+  return stop_tokens;
 }
 
 ExportTokenizer make_export_tokenizer(const LoadedModel& loaded, const std::string& location) {
   const Tokenizer& tokenizer = loaded.tokenizer;
-  const StopTokens ends = find_stop_tokens(loaded);
+  const StopTokens stop_tokens = find_stop_tokens(loaded);
   text::TokenizerFile file = text::parse_tokenizer_file(tokenizer.files().at("tokenizer.json"), location);
-  ExportTokenizer outgoing{.tokenizer = std::move(file.tree),
+  ExportTokenizer exported{.tokenizer = std::move(file.tree),
                            .vocabulary = std::move(file.vocabulary),
                            .merges = std::move(file.merges),
                            .embeddings = loaded.model.config().vocab_size,
                            .bos = tokenizer.bos_id(),
-                           .eos = ends.eos,
+                           .eos = stop_tokens.eos,
                            .pad = tokenizer.pad_id(),
-                           .end_of_turn = ends.turn,
-                           .end_of_message = ends.message};
-  set_added_tokens(tokenizer, location, outgoing);
-  if (!loaded.templates.empty()) outgoing.chat_template = loaded.templates.choose(false).source();
-  return outgoing;
+                           .end_of_turn = stop_tokens.turn,
+                           .end_of_message = stop_tokens.message};
+  set_added_tokens(tokenizer, location, exported);
+  if (!loaded.templates.empty()) exported.chat_template = loaded.templates.choose(false).source();
+  return exported;
 }
 
 /// The value of general.file_type for a format; as in the llama.cpp converter, also if some tensors are F16.

@@ -34,10 +34,10 @@ ChatTemplates load_templates(const std::filesystem::path& folder) {
 
 /// Fails if a cached folder has no tokenizer, because its download is incomplete.
 void check_downloaded_tokenizer(const std::filesystem::path& folder) {
-  const std::string finish = download_hint(folder);
+  const std::string hint = download_hint(folder);
   for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
-    if (finish.empty() || path_exists(folder / name)) return;
-  fail(ExitCode::kBadInput, folder.string(), ": no tokenizer.json; ", finish);
+    if (hint.empty() || path_exists(folder / name)) return;
+  fail(ExitCode::kBadInput, folder.string(), ": no tokenizer.json; ", hint);
 }
 
 LoadedModel from_folder(const std::filesystem::path& path, const MakeNetwork& make, const WeightSource& weights) {

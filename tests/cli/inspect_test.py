@@ -189,7 +189,7 @@ class Inspect(support.Test):
         index.write_text(json.dumps({"weight_map": {"a": "consolidated.safetensors", "b": "b.safetensors"}}))
         result = keel("inspect", folder)
         self.assert_exit(result, 0)
-        self.assertIn(f"cannot be used as a model: {index}: names b.safetensors, which does not exist; was the download interrupted?",
+        self.assertIn(f"cannot be used as a model: {index}: shard b.safetensors does not exist; was the download interrupted?",
                       result.stdout)
 
     def test_a_run_its_checkpoint_and_its_adapter_are_described_with_all_their_parts(self):

@@ -335,7 +335,7 @@ class ModelFolder(support.Test):
         self.assertIn("no model.safetensors", why_not())
         index = {"weight_map": {name: "model-00001-of-00001.safetensors" for name in self.weights}}
         (self.base / "model.safetensors.index.json").write_text(json.dumps(index))
-        self.assertIn("names model-00001-of-00001.safetensors, which does not exist", why_not())
+        self.assertIn("shard model-00001-of-00001.safetensors does not exist", why_not())
 
     def test_non_float_weights_are_refused_by_name(self):
         odd = "model.layers.0.input_layernorm.weight"

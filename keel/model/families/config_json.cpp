@@ -57,7 +57,7 @@ const Family* find_family(const std::string& type, const std::string& location) 
 }
 
 /// Checks for values that would make all logits NaN.
-void check_numbers(const ModelConfig& c, const std::string& location) {
+void check_values(const ModelConfig& c, const std::string& location) {
   if (!(c.rms_norm_eps >= 0))
     fail(ExitCode::kBadInput, location, ": rms_norm_eps is ", c.rms_norm_eps, "; expected a number of at least 0");
   if (!(c.initializer_range >= 0))
@@ -78,11 +78,11 @@ void check_numbers(const ModelConfig& c, const std::string& location) {
 
 }  // namespace
 
-Json to_config_json(const ModelConfig& config, const Json& special, std::optional<at::ScalarType> chosen_dtype) {
+Json to_config_json(const ModelConfig& config, const Json& special_ids, std::optional<at::ScalarType> chosen_dtype) {
   Json json = config.source;
   if (json.empty()) {
     json = llama_config_json(config);
-    json.update(special);
+    json.update(special_ids);
     json["dtype"] = json["torch_dtype"] = nullptr;  // torch_dtype is the older name
   }
   for (const char* key : {"dtype", "torch_dtype"})
@@ -114,7 +114,7 @@ ModelConfig from_config_json(const Json& json, const std::string& location) {
          kMaxLayers);
   family->read(r, config);
   check_shape(config, ExitCode::kBadInput, location);
-  check_numbers(config, location);
+  check_values(config, location);
   return config;
 }
 

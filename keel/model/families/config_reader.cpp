@@ -25,8 +25,8 @@ Rope::Scaling parse_scaling(const std::string& name, const std::string& location
 double yarn_attention_factor(const ConfigReader& r, double factor) {
   const auto factor_for = [&](double scale) { return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0; };
   if (r.has("attention_factor")) return r.number("attention_factor");
-  const double scale = r.number("mscale", 0), all = r.number("mscale_all_dim", 0);
-  if (scale != 0 && all != 0) return factor_for(scale) / factor_for(all);
+  const double mscale = r.number("mscale", 0), mscale_all_dim = r.number("mscale_all_dim", 0);
+  if (mscale != 0 && mscale_all_dim != 0) return factor_for(mscale) / factor_for(mscale_all_dim);
   return factor_for(1);
 }
 
@@ -113,8 +113,8 @@ Rope ConfigReader::rope_from(const Json& parameters, const std::string& location
            rope.high_frequency_factor, "; expected 0 < low < high");
   }
   if (rope.scaling == Rope::Scaling::kYarn) {
-    rope.beta_fast = r.number_or("beta_fast", 32);
-    rope.beta_slow = r.number_or("beta_slow", 1);
+    rope.beta_fast = r.nonzero_number("beta_fast", 32);
+    rope.beta_slow = r.nonzero_number("beta_slow", 1);
     rope.truncate = r.flag("truncate", true);
     rope.attention_factor = yarn_attention_factor(r, rope.factor);
     for (const auto& [key, value] : {std::pair{"beta_fast", rope.beta_fast},

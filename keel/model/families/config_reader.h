@@ -21,12 +21,12 @@ class ConfigReader {
   double number(const char* key) const;
   double number(const char* key, double fallback) const { return has(key) ? number(key) : fallback; }
   /// For keys where null means 0: returns `absent` if the key is missing, 0 if it is null.
-  double number_or_none(const char* key, double absent) const { return json_.contains(key) ? number(key, 0) : absent; }
-  int64_t integer_or_none(const char* key, int64_t absent) const {
+  double nullable_number(const char* key, double absent) const { return json_.contains(key) ? number(key, 0) : absent; }
+  int64_t nullable_integer(const char* key, int64_t absent) const {
     return json_.contains(key) ? integer(key, 0) : absent;
   }
   /// For keys where 0 counts as absent.
-  double number_or(const char* key, double fallback) const { return number(key, 0) != 0 ? number(key) : fallback; }
+  double nonzero_number(const char* key, double fallback) const { return number(key, 0) != 0 ? number(key) : fallback; }
   bool flag(const char* key, bool fallback) const;
   std::string text(const char* key, const std::string& fallback) const;
   ConfigReader section(const char* key) const;

@@ -26,8 +26,8 @@ void read_gemma(const ConfigReader& r, ModelConfig& c) {
 void read_gemma2(const ConfigReader& r, ModelConfig& c) {
   read_gemma(r, c);
   c.rope = r.rope();
-  c.attention_softcap = r.number_or_none("attn_logit_softcapping", 50);
-  c.logit_softcap = r.number_or_none("final_logit_softcapping", 30);
+  c.attention_softcap = r.nullable_number("attn_logit_softcapping", 50);
+  c.logit_softcap = r.nullable_number("final_logit_softcapping", 30);
   c.sliding_window = r.integer("sliding_window", 4096);
   c.sliding = r.sliding_layers(c.num_hidden_layers, [](int64_t layer) { return layer % 2 == 0; });
 }
@@ -47,7 +47,7 @@ void read_gemma3(const ConfigReader& r, ModelConfig& c) {
   read_gemma(r, c);
   c.rope = read_rope(r, kFull, r.number("rope_theta", 1e6));
   c.sliding_rope = read_rope(r, "sliding_attention", r.number("rope_local_base_freq", 1e4));
-  c.logit_softcap = r.number_or_none("final_logit_softcapping", 0);  // attn_logit_softcapping is ignored
+  c.logit_softcap = r.nullable_number("final_logit_softcapping", 0);  // attn_logit_softcapping is ignored
   c.query_key_norm = true;
   c.sliding_window = r.integer("sliding_window", 4096);
   const int64_t period = r.integer("sliding_window_pattern", 6);

@@ -8,7 +8,7 @@ void read_qwen(const ConfigReader& r, ModelConfig& c) {
   c.rope = r.rope();
   c.activation = r.activation("hidden_act", Activation::kSilu);
   if (r.absent("num_key_value_heads")) c.num_key_value_heads = 32;
-  c.sliding_window = r.flag("use_sliding_window", false) ? r.integer_or_none("sliding_window", 4096) : 0;
+  c.sliding_window = r.flag("use_sliding_window", false) ? r.nullable_integer("sliding_window", 4096) : 0;
   const int64_t full_layers = r.integer("max_window_layers", 28);
   c.sliding = r.sliding_layers(c.num_hidden_layers,
                                [&](int64_t layer) { return c.sliding_window > 0 && layer >= full_layers; });

@@ -14,8 +14,8 @@ namespace {
 /// Returns whether this init_lora_weights keeps the base weights. Others (pissa, olora, corda, loftq, ...) change them,
 /// so that the adapter fits only the changed weights.
 bool keeps_base_weights(const Json& init) {
-  static const std::set<std::string> known{"gaussian", "orthogonal", "eva"};
-  return init.is_null() || init.is_boolean() || (init.is_string() && known.contains(init));
+  static const std::set<std::string> harmless{"gaussian", "orthogonal", "eva"};
+  return init.is_null() || init.is_boolean() || (init.is_string() && harmless.contains(init));
 }
 
 bool matches(const text::Regex& pattern, const std::string& layer) { return pattern.find(layer).has_value(); }
@@ -45,11 +45,11 @@ AdapterConfig::AdapterConfig(Json json, const std::string& location) : json_(std
   rank_ = checked_rank("r", json_["r"]);
   alpha_ = checked_alpha("lora_alpha", json_["lora_alpha"]);
   rank_stabilized_ = r.flag("use_rslora", false);
-  every_linear_ = json_["target_modules"] == "all-linear";
-  if (!every_linear_) target_ = names("target_modules");
-  if (r.has("exclude_modules")) excluded_ = names("exclude_modules");
-  ranks_ = exceptions<int64_t>("rank_pattern", &AdapterConfig::checked_rank);
-  alphas_ = exceptions<double>("alpha_pattern", &AdapterConfig::checked_alpha);
+  all_linear_ = json_["target_modules"] == "all-linear";
+  if (!all_linear_) target_ = read_names("target_modules");
+  if (r.has("exclude_modules")) excluded_ = read_names("exclude_modules");
+  rank_overrides_ = read_overrides<int64_t>("rank_pattern", &AdapterConfig::checked_rank);
+  alpha_overrides_ = read_overrides<double>("alpha_pattern", &AdapterConfig::checked_alpha);
   read_layers();
 }
 
@@ -73,7 +73,7 @@ void AdapterConfig::reject(const char* key) const {
        ", which would change the result and is not supported; ", kMergeFirst);
 }
 
-AdapterConfig::Names AdapterConfig::names(const char* key) const {
+AdapterConfig::Names AdapterConfig::read_names(const char* key) const {
   const Json& value = json_[key];
   Names names;
   if (value.is_string()) {
@@ -88,8 +88,8 @@ AdapterConfig::Names AdapterConfig::names(const char* key) const {
 
 /// rank_pattern and alpha_pattern: a number for each regular expression, which matches the end of a name.
 template <class Number>
-AdapterConfig::Exceptions<Number> AdapterConfig::exceptions(const char* key, Check<Number> check) const {
-  Exceptions<Number> result;
+AdapterConfig::Overrides<Number> AdapterConfig::read_overrides(const char* key, Check<Number> check) const {
+  Overrides<Number> result;
   const Json patterns = json_.value(key, Json());
   if (patterns.is_null()) return result;
   if (!patterns.is_object()) reject(key);
@@ -112,9 +112,9 @@ void AdapterConfig::read_layers() {
                     : patterns.is_string() ? Json::array({patterns})
                                            : patterns;
   if (!is_string_array(list)) reject("layers_pattern");
-  const std::string before = patterns.empty() ? "\\A.*?\\." : "\\A(?:|.*?\\.)";
+  const std::string prefix = patterns.empty() ? "\\A.*?\\." : "\\A(?:|.*?\\.)";
   for (const Json& pattern : list)
-    block_patterns_.push_back(text::Regex::compile_pcre2(before + pattern.get<std::string>() + "\\.\\K\\d+(?=\\.)",
+    block_patterns_.push_back(text::Regex::compile_pcre2(prefix + pattern.get<std::string>() + "\\.\\K\\d+(?=\\.)",
                                                          location_ + ": layers_pattern"));
 }
 
@@ -126,7 +126,7 @@ bool AdapterConfig::Names::contain(const std::string& layer) const {
 
 bool AdapterConfig::targets(const std::string& layer) const {
   if (excluded_.contain(layer)) return false;
-  if (every_linear_) return true;
+  if (all_linear_) return true;
   if (!target_.contain(layer)) return false;
   // layers_to_transform applies neither to a regular expression nor to full names.
   if (blocks_.empty() || target_.pattern || std::count(target_.suffixes.begin(), target_.suffixes.end(), layer) > 0)
@@ -141,14 +141,14 @@ bool AdapterConfig::targets(const std::string& layer) const {
 }
 
 int64_t AdapterConfig::rank(const std::string& layer) const {
-  for (const auto& [pattern, rank] : ranks_)
+  for (const auto& [pattern, rank] : rank_overrides_)
     if (matches(pattern, layer)) return rank;
   return rank_;
 }
 
 double AdapterConfig::scale(const std::string& layer) const {
   double alpha = alpha_;
-  for (const auto& [pattern, value] : alphas_) {
+  for (const auto& [pattern, value] : alpha_overrides_) {
     if (!matches(pattern, layer)) continue;
     alpha = value;
     break;

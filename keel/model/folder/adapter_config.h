@@ -38,13 +38,13 @@ class AdapterConfig {
     bool contain(const std::string& layer) const;
   };
   template <class Number>
-  using Exceptions = std::vector<std::pair<text::Regex, Number>>;
+  using Overrides = std::vector<std::pair<text::Regex, Number>>;
   template <class Number>
   using Check = Number (AdapterConfig::*)(const char* key, const Json& value) const;
 
-  Names names(const char* key) const;
+  Names read_names(const char* key) const;
   template <class Number>
-  Exceptions<Number> exceptions(const char* key, Check<Number> check) const;
+  Overrides<Number> read_overrides(const char* key, Check<Number> check) const;
   int64_t checked_rank(const char* key, const Json& value) const;
   double checked_alpha(const char* key, const Json& value) const;
   void read_layers();
@@ -53,14 +53,14 @@ class AdapterConfig {
   Json json_;
   std::string location_;
   Names target_, excluded_;
-  bool every_linear_ = false;
+  bool all_linear_ = false;
   std::vector<int64_t> blocks_;  // layers_to_transform; empty: all
   std::vector<text::Regex> block_patterns_;
   int64_t rank_ = 0;
   double alpha_ = 0;
   bool rank_stabilized_ = false;
-  Exceptions<int64_t> ranks_;
-  Exceptions<double> alphas_;
+  Overrides<int64_t> rank_overrides_;
+  Overrides<double> alpha_overrides_;
 };
 
 /// The adapter_config.json of an adapter with these options, as PEFT writes it.

@@ -23,7 +23,7 @@ const char* why_not_replaceable(const fs::path& folder) {
   return fs::equivalent(folder, ".", ignored) ? "it is the working directory" : nullptr;
 }
 
-void check_is_free(const fs::path& folder) {
+void check_new_or_empty(const fs::path& folder) {
   const fs::file_status status = fs::status(folder);
   if (!fs::exists(status)) {
     if (fs::is_symlink(fs::symlink_status(folder)))
@@ -45,7 +45,7 @@ void check_is_free(const fs::path& folder) {
 
 void write_new_folder(const fs::path& folder, const FillFolder& fill) {
   const fs::path target = folder.has_filename() ? folder : folder.parent_path();  // without trailing slash
-  check_is_free(target);
+  check_new_or_empty(target);
   if (target.has_parent_path()) create_directories(target.parent_path());
   write_directory_atomically(target, fill);
 }

@@ -25,26 +25,25 @@ std::string home() {
 }
 
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
+  for (size_t i = 0; (i = text.find(from, i)) != std::string::npos; i += to.size()) text.replace(i, from.size(), to);
 }
 
 /// Expands `~`, `$NAME` and `${NAME}` like Python's expanduser and expandvars; unset variables are kept.
 std::string expand(const std::string& path) {
   const bool in_home = path == "~" || path.starts_with("~/");
   std::string result = in_home ? home() : "";
-  for (size_t at = in_home ? 1 : 0; at < path.size();) {
-    size_t begin = at + 1, end = begin;
-    const bool braces = path[at] == '$' && begin < path.size() && path[begin] == '{';
-    if (braces) end = ++begin;
+  for (size_t i = in_home ? 1 : 0; i < path.size();) {
+    size_t begin = i + 1, end = begin;
+    const bool braced = path[i] == '$' && begin < path.size() && path[begin] == '{';
+    if (braced) end = ++begin;
     while (end < path.size() && (std::isalnum(static_cast<unsigned char>(path[end])) || path[end] == '_')) ++end;
     const std::string name = path.substr(begin, end - begin);
-    const bool closed = !braces || (end < path.size() && path[end] == '}');
-    if (path[at] == '$' && !name.empty() && closed && std::getenv(name.c_str()) != nullptr) {
+    const bool closed = !braced || (end < path.size() && path[end] == '}');
+    if (path[i] == '$' && !name.empty() && closed && std::getenv(name.c_str()) != nullptr) {
       result += environment(name);
-      at = end + (braces ? 1 : 0);
+      i = end + (braced ? 1 : 0);
     } else {
-      result += path[at++];
+      result += path[i++];
     }
   }
   return result;

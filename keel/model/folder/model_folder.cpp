@@ -59,9 +59,9 @@ WeightDtypes read_dtypes(const std::filesystem::path& folder) {
 void check_weight_type(const TensorInfo& info, const std::filesystem::path& path) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble})
     if (info.dtype == dtype) return;
-  fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" holds numbers of the type ",
+  fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" has the dtype ",
        safetensors_dtype_name(info.dtype),
-       "; weights are F32, F16, BF16 or F64. Use the folder of the model before it was ", "quantised, or a GGUF file");
+       "; expected F32, F16, BF16 or F64. Use the folder of the model before it was quantised, or a GGUF file");
 }
 
 /// eos_token_id: an id, a list of them, or null.
@@ -95,8 +95,8 @@ void check_index(const std::filesystem::path& index, const std::map<std::string,
            ", but it is in ", file_of(found, tensor), "; the index belongs to other files");
   for (const auto& [tensor, file] : found)
     if (!expected.contains(tensor))
-      fail(ExitCode::kBadInput, index.string(), ": does not name the tensor \"", tensor, "\" of ", file,
-           "; the index belongs to other files");
+      fail(ExitCode::kBadInput, index.string(), ": tensor \"", tensor, "\" of ", file,
+           " is missing; the index belongs to other files");
 }
 
 /// Fails for dangling links, so that an optional file that the cache lost does not count as absent.
@@ -105,9 +105,9 @@ void check_links(const std::filesystem::path& folder) {
     const std::filesystem::path path = folder / name;
     const bool is_read = name.ends_with(".json") || name.ends_with(".jinja") || name.ends_with(".safetensors");
     if (!is_read || path_exists(path)) continue;
-    const std::string finish = download_hint(folder);
+    const std::string hint = download_hint(folder);
     fail(ExitCode::kBadInput, path.string(), " is a dangling link; ",
-         finish.empty() ? "restore its target, or remove the link" : finish);
+         hint.empty() ? "restore its target, or remove the link" : hint);
   }
 }
 
@@ -147,9 +147,9 @@ std::filesystem::path locate_model(const std::string& name) {
   if (name.find('$') != std::string::npos)
     fail(ExitCode::kBadInput, "model \"", name, "\" does not exist: $NAME is expanded only by a shell, and not ",
          "in a file or between single quotes; write the full path");
-  const bool repository = std::count(name.begin(), name.end(), '/') <= 1 && !name.starts_with(".") &&
-                          !name.starts_with("/") && name.find(':') == std::string::npos;
-  if (repository) {
+  const bool is_repository_name = std::count(name.begin(), name.end(), '/') <= 1 && !name.starts_with(".") &&
+                                  !name.starts_with("/") && name.find(':') == std::string::npos;
+  if (is_repository_name) {
     const std::filesystem::path snapshot = cached_snapshot(name);
     if (!snapshot.empty()) return snapshot;
     fail(ExitCode::kBadInput, "model \"", name, "\" is neither a folder nor in the local Hugging Face cache (",
@@ -162,7 +162,7 @@ std::filesystem::path locate_model(const std::string& name) {
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
   if (path_exists(folder / kWeights)) return {folder / kWeights};
   check_not_adapter(folder);
-  const std::string finish = download_hint(folder);
+  const std::string hint = download_hint(folder);
   if (!path_exists(folder / kIndex)) {
     const bool other_format =
         path_exists(folder / "pytorch_model.bin") || path_exists(folder / "pytorch_model.bin.index.json");
@@ -170,12 +170,12 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& fol
     const auto shard = std::find_if(names.begin(), names.end(), [](const std::string& name) {
       return name.starts_with("model-") && name.ends_with(".safetensors");
     });
-    if (shard != names.end() && finish.empty())
+    if (shard != names.end() && hint.empty())
       fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, ", and ", *shard,
            " is one of several shards, whose ", kIndex, " is missing; download it, too");
     fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, " and no ", kIndex, "; ",
-         !finish.empty() && !other_format
-             ? finish
+         !hint.empty() && !other_format
+             ? hint
              : "convert other formats (pytorch_model.bin runs code when it is loaded) with transformers' "
                "save_pretrained(..., safe_serialization=True)");
   }
@@ -184,8 +184,8 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& fol
   std::vector<std::filesystem::path> files;
   for (const std::string& name : names) {
     if (!path_exists(folder / name))
-      fail(ExitCode::kBadInput, (folder / kIndex).string(), ": names ", name, ", which does not exist; ",
-           finish.empty() ? "was the download interrupted?" : finish);
+      fail(ExitCode::kBadInput, (folder / kIndex).string(), ": shard ", name, " does not exist; ",
+           hint.empty() ? "was the download interrupted?" : hint);
     files.push_back(folder / name);
   }
   return files;
@@ -219,22 +219,22 @@ WeightSource safetensors_weights(const std::filesystem::path& folder) {
 
 void write_model_folder(const std::filesystem::path& folder, const ModelWeights& model, const Tokenizer& tokenizer,
                         const Json& generation, const WeightDtypes& dtypes) {
-  Json special = Json::object();
-  if (tokenizer.bos_id()) special["bos_token_id"] = *tokenizer.bos_id();
-  if (tokenizer.eos_id()) special["eos_token_id"] = *tokenizer.eos_id();
-  Json sampling = generation;
-  if (sampling.empty()) {
-    sampling = special;
+  Json special_ids = Json::object();
+  if (tokenizer.bos_id()) special_ids["bos_token_id"] = *tokenizer.bos_id();
+  if (tokenizer.eos_id()) special_ids["eos_token_id"] = *tokenizer.eos_id();
+  Json generation_config = generation;
+  if (generation_config.empty()) {
+    generation_config = special_ids;
     // Not in config.json, where it would disable the gradient of this embedding row.
-    if (tokenizer.pad_id()) sampling["pad_token_id"] = *tokenizer.pad_id();
-    sampling["do_sample"] = true;
-    sampling["temperature"] = 1.0;
+    if (tokenizer.pad_id()) generation_config["pad_token_id"] = *tokenizer.pad_id();
+    generation_config["do_sample"] = true;
+    generation_config["temperature"] = 1.0;
   }
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const NamedTensor& weight : model.parameters()) tensors.emplace_back(weight.name, weight.value.detach());
   write_safetensors(folder / kWeights, tensors, {{"format", "pt"}}, dtypes);
-  write_atomically(folder / "config.json", to_config_json(model.config(), special, dtypes.chosen()).dump(2) + "\n");
-  write_atomically(folder / "generation_config.json", sampling.dump(2) + "\n");
+  write_atomically(folder / "config.json", to_config_json(model.config(), special_ids, dtypes.chosen()).dump(2) + "\n");
+  write_atomically(folder / "generation_config.json", generation_config.dump(2) + "\n");
   for (const auto& [name, bytes] : tokenizer.files()) write_atomically(folder / name, bytes);
 }
 

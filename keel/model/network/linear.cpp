@@ -23,10 +23,10 @@ Tensor concatenate(const std::vector<Tensor>& parts) {
   return parts[0].as_strided(sizes, parts[0].strides());
 }
 
-std::vector<Tensor> collect(const std::vector<const Linear*>& layers, Weight Linear::*which) {
+std::vector<Tensor> collect(const std::vector<const Linear*>& layers, Weight Linear::*member) {
   std::vector<Tensor> tensors;
   for (const Linear* layer : layers)
-    if ((layer->*which).defined()) tensors.push_back((layer->*which).value());
+    if ((layer->*member).defined()) tensors.push_back((layer->*member).value());
   return tensors;
 }
 
@@ -92,14 +92,14 @@ Tensor FusedLinear::gated(Activation activation, const Tensor& input) const {
 }
 
 void make_adjacent(const std::vector<const Linear*>& layers) {
-  for (Weight Linear::*which : {&Linear::weight, &Linear::bias}) {
-    const std::vector<Tensor> parts = collect(layers, which);
+  for (Weight Linear::*member : {&Linear::weight, &Linear::bias}) {
+    const std::vector<Tensor> parts = collect(layers, member);
     if (parts.size() != layers.size()) continue;
     const Tensor all = at::cat(parts);
     int64_t row = 0;
     for (const Linear* layer : layers) {
-      const int64_t rows = (layer->*which).shape()[0];
-      (layer->*which).set_value(all.narrow(0, row, rows));
+      const int64_t rows = (layer->*member).shape()[0];
+      (layer->*member).set_value(all.narrow(0, row, rows));
       row += rows;
     }
   }

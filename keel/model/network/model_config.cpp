@@ -67,8 +67,8 @@ double ModelConfig::score_scale() const {
 
 int64_t ModelConfig::padding_row() const {
   const Json pad = source.value("pad_token_id", Json());
-  const bool row = pad.is_number_integer() && pad >= 0 && pad < vocab_size;
-  return row ? pad.get<int64_t>() : -1;
+  const bool is_row = pad.is_number_integer() && pad >= 0 && pad < vocab_size;
+  return is_row ? pad.get<int64_t>() : -1;
 }
 
 int64_t ModelConfig::parameter_count() const {

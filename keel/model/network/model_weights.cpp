@@ -111,10 +111,10 @@ ModelWeights ModelWeights::random(const ModelConfig& config, uint64_t seed, at::
   model.visit([&](const std::string& name, Weight& weight, const std::vector<int64_t>& shape) {
     const bool norm = shape.size() == 1 && name.ends_with(".weight");
     const auto on_device = at::TensorOptions(at::kFloat).device(device);
-    const Tensor start = shape.size() > 1 ? initial_weights(shape, config.initializer_range, seed, parameter, device)
-                                          : at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, on_device);
-    if (name == kEmbedding && config.padding_row() >= 0) start[config.padding_row()].zero_();
-    weight = Weight(start.to(type));
+    const Tensor initial = shape.size() > 1 ? initial_weights(shape, config.initializer_range, seed, parameter, device)
+                                            : at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, on_device);
+    if (name == kEmbedding && config.padding_row() >= 0) initial[config.padding_row()].zero_();
+    weight = Weight(initial.to(type));
     ++parameter;
   });
   model.list_weights();

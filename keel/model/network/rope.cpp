@@ -10,7 +10,7 @@ namespace keel {
 namespace {
 
 /// Llama 3.1: low frequencies are divided by the factor, high ones are unchanged, and those between are interpolated.
-Tensor llama3(const Tensor& frequency, const Rope& rope) {
+Tensor llama3_frequencies(const Tensor& frequency, const Rope& rope) {
   const double max_wavelength = rope.original_positions / rope.low_frequency_factor,
                min_wavelength = rope.original_positions / rope.high_frequency_factor;
   const Tensor wavelength = 2 * std::numbers::pi / frequency;
@@ -23,7 +23,7 @@ Tensor llama3(const Tensor& frequency, const Rope& rope) {
 
 /// YaRN (arXiv 2309.00071): high frequencies are unchanged, low ones are divided by the factor, with a linear ramp
 /// between them.
-Tensor yarn(const Tensor& frequency, const Rope& rope, int64_t head_dim) {
+Tensor yarn_frequencies(const Tensor& frequency, const Rope& rope, int64_t head_dim) {
   const auto correction_dimension = [&](double rotations) {
     return static_cast<double>(head_dim) * std::log(rope.original_positions / (rotations * 2 * std::numbers::pi)) /
            (2 * std::log(rope.theta));
@@ -47,9 +47,9 @@ Tensor inverse_frequencies(const Rope& rope, int64_t head_dim) {
     case Rope::Scaling::kLinear:
       return frequency / rope.factor;
     case Rope::Scaling::kLlama3:
-      return llama3(frequency, rope);
+      return llama3_frequencies(frequency, rope);
     case Rope::Scaling::kYarn:
-      return yarn(frequency, rope, head_dim);
+      return yarn_frequencies(frequency, rope, head_dim);
   }
   return frequency;
 }

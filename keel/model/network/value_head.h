@@ -18,8 +18,7 @@ class ValueHead {
   /// The values [M] of hidden states [M, H], without gradients.
   Tensor values(const Tensor& hidden) const;
 
-  /// Takes d loss / d values [M], adds the gradients of weight and bias to their sinks, returns d loss / d hidden [M,
-  /// H].
+  /// Adds the gradients of weight and bias to their sinks. Maps d loss / d values [M] to d loss / d hidden [M, H].
   Tensor backward(const Tensor& hidden, const Tensor& gradient) const;
 
   /// The weights with the names of Hugging Face's token classifiers: score.weight, score.bias.

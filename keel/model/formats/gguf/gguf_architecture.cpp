@@ -9,9 +9,9 @@ namespace {
 using Bias = GgufArchitecture::Bias;
 
 constexpr std::array<GgufArchitecture, 5> kArchitectures = {
-    {{"llama", "llama", "LlamaForCausalLM", Bias::kIfThere, true, false, false},
+    {{"llama", "llama", "LlamaForCausalLM", Bias::kOptional, true, false, false},
      {"qwen2", "qwen2", "Qwen2ForCausalLM", Bias::kQueryKeyValue, false, false, false},
-     {"qwen3", "qwen3", "Qwen3ForCausalLM", Bias::kIfThere, false, true, false},
+     {"qwen3", "qwen3", "Qwen3ForCausalLM", Bias::kOptional, false, true, false},
      {"gemma2", "gemma2", "Gemma2ForCausalLM", Bias::kNone, false, false, true, 2, 46},
      {"gemma3", "gemma3_text", "Gemma3ForCausalLM", Bias::kNone, false, true, true, 6, 62}}};
 

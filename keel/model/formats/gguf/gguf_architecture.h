@@ -11,7 +11,7 @@
 namespace keel {
 
 struct GgufArchitecture {
-  enum class Bias { kNone, kIfThere, kQueryKeyValue };
+  enum class Bias { kNone, kOptional, kQueryKeyValue };
 
   std::string_view name;                // general.architecture
   const char *model_type, *class_name;  // config.json

@@ -49,7 +49,7 @@ std::ostream& operator<<(std::ostream& out, const Quoted& quoted) {
 }
 
 /// Rounds `value` up to a multiple of `alignment` (a power of two), or returns nullopt above 2^63-1.
-std::optional<uint64_t> aligned(uint64_t value, uint64_t alignment) {
+std::optional<uint64_t> align_up(uint64_t value, uint64_t alignment) {
   if (value > kMaxInt64 - (alignment - 1)) return std::nullopt;
   return (value + alignment - 1) & ~(alignment - 1);
 }
@@ -161,8 +161,7 @@ class GgufHeaderReader {
     const auto count = cursor_.number<uint64_t>("the number of ", what);
     if (count > max_count) reject(path_, "it claims ", count, " ", what, "; at most ", max_count, " are accepted");
     if (count > cursor_.remaining() / min_bytes) {
-      reject(path_, "it claims ", count, " ", what, ", for which the ", cursor_.remaining(),
-             " bytes that follow are too few");
+      reject(path_, "it claims ", count, " ", what, ", but only ", cursor_.remaining(), " bytes follow");
     }
     return count;
   }
@@ -234,14 +233,14 @@ class GgufHeaderReader {
     if (type >= kMinValueBytes.size()) {
       reject(path_, "the list ", Quoted{key}, " has elements of the type ", type, "; expected 0 to 12");
     }
-    if (count > kMaxElements - elements_) {
+    if (count > kMaxElements - list_elements_) {
       reject(path_, "the list ", Quoted{key}, " claims ", count, " elements; at most ", kMaxElements,
              " are accepted in all lists together");
     }
-    elements_ += count;
+    list_elements_ += count;
     if (count > cursor_.remaining() / kMinValueBytes[type]) {
-      reject(path_, "the list ", Quoted{key}, " claims ", count, " elements, for which the ", cursor_.remaining(),
-             " bytes that follow are too few");
+      reject(path_, "the list ", Quoted{key}, " claims ", count, " elements, but only ", cursor_.remaining(),
+             " bytes follow");
     }
     Json list = Json::array();
     list.get_ref<Json::array_t&>().reserve(count);
@@ -325,7 +324,7 @@ class GgufHeaderReader {
 
   /// Checks that the tensors and the padding between them cover the data. Unused bytes could hide another file format.
   void locate_tensors() {
-    const std::optional<uint64_t> data_begin = aligned(cursor_.position(), header_.alignment);
+    const std::optional<uint64_t> data_begin = align_up(cursor_.position(), header_.alignment);
     if (!data_begin) reject(path_, "the offset of its data overflows");
     header_.data_begin = *data_begin;
     std::vector<uint32_t> order(header_.tensors.size());
@@ -346,7 +345,7 @@ class GgufHeaderReader {
         reject(path_, label, " ends at ", tensor.end, " of the data, of which the file holds only ", data_bytes,
                " bytes");
       }
-      const std::optional<uint64_t> padded = aligned(tensor.end, header_.alignment);
+      const std::optional<uint64_t> padded = align_up(tensor.end, header_.alignment);
       if (!padded) reject(path_, "the end of ", label, " overflows");
       expected_begin = *padded;
       tensor.begin += *data_begin;
@@ -368,7 +367,7 @@ class GgufHeaderReader {
   Cursor cursor_;
   GgufHeader header_;
   uint64_t tensor_count_ = 0, key_count_ = 0;
-  uint64_t elements_ = 0;  // in all lists so far
+  uint64_t list_elements_ = 0;  // in all lists so far
 };
 
 std::string describe_value(const Json& value) {
@@ -390,12 +389,12 @@ const Json* GgufMetadata::find(std::string_view key) const {
   return found != tree_.end() ? &*found : nullptr;
 }
 
-void GgufMetadata::wrong_kind(std::string_view key, const Json& got, const char* expected) const {
+void GgufMetadata::reject_type(std::string_view key, const Json& got, const char* expected) const {
   fail(ExitCode::kBadInput, path_, ": the key ", printable(key), " is ", describe_value(got), "; expected ", expected,
        "; convert the model to GGUF again");
 }
 
-void GgufMetadata::missing(std::string_view key, const char* expected) const {
+void GgufMetadata::reject_missing(std::string_view key, const char* expected) const {
   fail(ExitCode::kBadInput, path_, " has no key ", printable(key), "; expected ", expected,
        "; is this a complete model of this architecture?");
 }
@@ -404,46 +403,46 @@ std::optional<int64_t> GgufMetadata::integer(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
   const bool fits = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > kMaxInt64);
-  if (!fits) wrong_kind(key, *value, "a whole number below 2^63");
+  if (!fits) reject_type(key, *value, "a whole number below 2^63");
   return value->get<int64_t>();
 }
 
 std::optional<double> GgufMetadata::number(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_number() || !std::isfinite(value->get<double>())) wrong_kind(key, *value, "a finite number");
+  if (!value->is_number() || !std::isfinite(value->get<double>())) reject_type(key, *value, "a finite number");
   return value->get<double>();
 }
 
 std::optional<bool> GgufMetadata::flag(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_boolean()) wrong_kind(key, *value, "true or false");
+  if (!value->is_boolean()) reject_type(key, *value, "true or false");
   return value->get<bool>();
 }
 
 std::optional<std::string> GgufMetadata::text(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) wrong_kind(key, *value, "a string");
+  if (!value->is_string()) reject_type(key, *value, "a string");
   return value->get<std::string>();
 }
 
 int64_t GgufMetadata::required_integer(std::string_view key) const {
   const auto value = integer(key);
-  if (!value) missing(key, "a whole number");
+  if (!value) reject_missing(key, "a whole number");
   return *value;
 }
 
 double GgufMetadata::required_number(std::string_view key) const {
   const auto value = number(key);
-  if (!value) missing(key, "a number");
+  if (!value) reject_missing(key, "a number");
   return *value;
 }
 
 std::string GgufMetadata::required_text(std::string_view key) const {
   const auto value = text(key);
-  if (!value) missing(key, "a string");
+  if (!value) reject_missing(key, "a string");
   return *value;
 }
 

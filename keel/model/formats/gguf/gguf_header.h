@@ -41,8 +41,8 @@ class GgufMetadata {
   std::string required_text(std::string_view key) const;
 
  private:
-  [[noreturn]] void wrong_kind(std::string_view key, const Json& got, const char* expected) const;
-  [[noreturn]] void missing(std::string_view key, const char* expected) const;
+  [[noreturn]] void reject_type(std::string_view key, const Json& got, const char* expected) const;
+  [[noreturn]] void reject_missing(std::string_view key, const char* expected) const;
 
   std::filesystem::path path_;
   Json tree_ = Json::object();

@@ -100,18 +100,18 @@ class ModelReader {
   /// Reads a size. Some files store it per layer; it must be the same for all layers.
   int64_t size(const char* name, std::optional<int64_t> fallback = std::nullopt) const {
     constexpr int64_t kMax = int64_t{1} << 24;
-    const std::string full = key(name);
-    const Json* value = metadata_.find(full);
+    const std::string full_key = key(name);
+    const Json* value = metadata_.find(full_key);
     int64_t result = 0;
     if (value != nullptr && value->is_array()) {
       const bool same = !value->empty() && (*value)[0].is_number_integer() &&
                         std::all_of(value->begin(), value->end(), [&](const Json& v) { return v == (*value)[0]; });
-      if (!same) reject(full, " differs between layers, which is not supported");
+      if (!same) reject(full_key, " differs between layers, which is not supported");
       result = (*value)[0].get<int64_t>();
     } else {
-      result = fallback && value == nullptr ? *fallback : metadata_.required_integer(full);
+      result = fallback && value == nullptr ? *fallback : metadata_.required_integer(full_key);
     }
-    if (result < 1 || result > kMax) reject(full, " is ", result, "; expected 1 to ", kMax);
+    if (result < 1 || result > kMax) reject(full_key, " is ", result, "; expected 1 to ", kMax);
     return result;
   }
 
@@ -133,7 +133,7 @@ class ModelReader {
       reject(shape_.heads, " heads cannot share ", shape_.kv_heads, " key-value heads evenly");
     read_head_size();
     shape_.attention_bias = architecture_.bias == Bias::kQueryKeyValue ||
-                            (architecture_.bias == Bias::kIfThere && file_.contains("blk.0.attn_q.bias"));
+                            (architecture_.bias == Bias::kOptional && file_.contains("blk.0.attn_q.bias"));
     shape_.tied = !file_.contains("output.weight");
     shape_.mlp_bias = architecture_.name == "llama" && file_.contains("blk.0.ffn_gate.bias");
     const auto tokens = metadata_.find(gguf::kTokens);
@@ -157,9 +157,9 @@ class ModelReader {
   }
 
   double rope_theta(const char* name = gguf::kRopeBase) const {
-    const std::string full = architecture_.rope_key(name);
-    const double theta = metadata_.number(full).value_or(10000.0);
-    if (theta <= 1) reject(full, " is ", theta, "; expected a number above 1");
+    const std::string full_key = architecture_.rope_key(name);
+    const double theta = metadata_.number(full_key).value_or(10000.0);
+    if (theta <= 1) reject(full_key, " is ", theta, "; expected a number above 1");
     return theta;
   }
 
@@ -309,12 +309,12 @@ void GgufModel::read_into(const GgufParameter& parameter, std::span<float> to) c
 
 Json GgufModel::generation() const {
   const GgufTokenizer files = tokenizer();
-  const std::vector<int64_t>& ends = files.stop_ids;
+  const std::vector<int64_t>& stop_ids = files.stop_ids;
   Json json = Json::object();
   for (const char* key : {"bos_token_id", "pad_token_id"})
     if (config_.contains(key)) json[key] = config_[key];
-  if (ends.size() == 1) json["eos_token_id"] = ends[0];
-  if (ends.size() > 1) json["eos_token_id"] = ends;
+  if (stop_ids.size() == 1) json["eos_token_id"] = stop_ids[0];
+  if (stop_ids.size() > 1) json["eos_token_id"] = stop_ids;
   return json;
 }
 

@@ -21,13 +21,13 @@ T load(const std::byte* from) {
 
 /// Converts IEEE half precision. Subnormals are converted from integers, so that flush-to-zero does not affect them.
 float read_half(const std::byte* from) {
-  const uint32_t bits = load<uint16_t>(from), sign = (bits & 0x8000u) << 16, body = bits & 0x7fffu;
-  if (body < 0x0400) {
-    const float value = static_cast<float>(body) * 0x1p-24f;
+  const uint32_t bits = load<uint16_t>(from), sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
+  if (magnitude < 0x0400) {
+    const float value = static_cast<float>(magnitude) * 0x1p-24f;
     return sign != 0 ? -value : value;
   }
-  const uint32_t exponent_shift = body < 0x7c00 ? 112u << 23 : 224u << 23;  // infinities and NaNs go to 255
-  return std::bit_cast<float>(sign | ((body << 13) + exponent_shift));
+  const uint32_t exponent_shift = magnitude < 0x7c00 ? 112u << 23 : 224u << 23;  // infinities and NaNs go to 255
+  return std::bit_cast<float>(sign | ((magnitude << 13) + exponent_shift));
 }
 
 template <class T>
@@ -37,13 +37,14 @@ void store(T value, std::byte* to) {
 
 /// Rounds to the nearest half, ties to even.
 uint16_t half_bits(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value), sign = bits >> 16 & 0x8000u, body = bits & 0x7fffffffu;
-  if (body > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);  // NaN
-  if (body >= 0x47800000) return static_cast<uint16_t>(sign | 0x7c00);
-  if (body < 0x38800000) {  // adding 0.5 rounds to the precision of a subnormal half
-    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(std::bit_cast<float>(body) + 0.5f) - 0x3f000000u));
+  const uint32_t bits = std::bit_cast<uint32_t>(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);   // NaN
+  if (magnitude >= 0x47800000) return static_cast<uint16_t>(sign | 0x7c00);  // infinity
+  if (magnitude < 0x38800000) {  // adding 0.5 rounds to the precision of a subnormal half
+    return static_cast<uint16_t>(sign |
+                                 (std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u));
   }
-  return static_cast<uint16_t>(sign | ((body + 0xfff + (body >> 13 & 1u) - (112u << 23)) >> 13));
+  return static_cast<uint16_t>(sign | ((magnitude + 0xfff + (magnitude >> 13 & 1u) - (112u << 23)) >> 13));
 }
 
 int low_nibble(std::byte byte) { return std::to_integer<int>(byte & std::byte{15}); }
@@ -169,9 +170,9 @@ void from_q3_k(const std::byte* from, size_t blocks, float* to) {
     const float scale_of_scales = read_half(from + 108);
     const std::byte* scales = from + 96;
     for (int group = 0; group < 16; ++group, to += 16) {
-      const int four = group < 8 ? low_nibble(scales[group]) : high_nibble(scales[group - 8]);
-      const int two = byte_at(scales + 8 + group % 4) >> group / 4 * 2 & 3;
-      const float step = scale_of_scales * static_cast<float>((four | two << 4) - 32);
+      const int low_bits = group < 8 ? low_nibble(scales[group]) : high_nibble(scales[group - 8]);
+      const int high_bits = byte_at(scales + 8 + group % 4) >> group / 4 * 2 & 3;
+      const float step = scale_of_scales * static_cast<float>((low_bits | high_bits << 4) - 32);
       const std::byte* quants = from + 32 + group / 8 * 32 + group % 2 * 16;
       const std::byte* third = from + group % 2 * 16;
       for (int j = 0; j < 16; ++j) {
@@ -227,10 +228,10 @@ void from_q6_k(const std::byte* from, size_t blocks, float* to) {
       const std::byte* low = from + side * 64 + index % 2 * 32;
       const std::byte* high = from + 128 + side * 32;
       for (int j = 0; j < 32; ++j) {
-        const int four = index < 2 ? low_nibble(low[j]) : high_nibble(low[j]);
-        const int two = byte_at(high + j) >> (2 * index) & 3;
+        const int low_bits = index < 2 ? low_nibble(low[j]) : high_nibble(low[j]);
+        const int high_bits = byte_at(high + j) >> (2 * index) & 3;
         const float step = scale_of_scales * static_cast<float>(load<int8_t>(from + 192 + group * 2 + j / 16));
-        to[j] = step * static_cast<float>((four | two << 4) - 32);
+        to[j] = step * static_cast<float>((low_bits | high_bits << 4) - 32);
       }
     }
   }

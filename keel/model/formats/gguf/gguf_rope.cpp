@@ -101,15 +101,15 @@ Json llama3_rope_scaling(std::span<const float> factors, double rope_theta, doub
   const double factor = rounded(*std::max_element(factors.begin(), factors.end()));
   std::vector<Scaling> candidates = {{factor, 1, 4, original_context}};
   // In the interpolated range `smooth` is linear in the number of rotations: two points determine low and high.
-  std::vector<std::pair<double, double>> line;
+  std::vector<std::pair<double, double>> points;
   for (size_t i = 0; i < factors.size() && factor > 1; ++i) {
     if (factors[i] <= 1.001f || factors[i] >= factor * 0.999) continue;
-    line.emplace_back(original_context / wavelength(i, factors.size(), rope_theta),
-                      (1.0 / factors[i] - 1 / factor) / (1 - 1 / factor));
+    points.emplace_back(original_context / wavelength(i, factors.size(), rope_theta),
+                        (1.0 / factors[i] - 1 / factor) / (1 - 1 / factor));
   }
-  if (line.size() >= 2) {
-    const auto [rotations_a, smooth_a] = line.front();
-    const auto [rotations_b, smooth_b] = line.back();
+  if (points.size() >= 2) {
+    const auto [rotations_a, smooth_a] = points.front();
+    const auto [rotations_b, smooth_b] = points.back();
     const double width = (rotations_a - rotations_b) / (smooth_a - smooth_b), low = rotations_a - smooth_a * width;
     candidates.push_back({factor, rounded(low), rounded(low + width), original_context});
     candidates.push_back({factor, low, low + width, original_context});

@@ -8,7 +8,7 @@
 namespace keel {
 namespace {
 
-size_t characters(std::string_view utf8) {
+size_t count_characters(std::string_view utf8) {
   return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
@@ -21,7 +21,7 @@ struct Candidate {
 
 /// Adds all merges into one token, ordered by the ids of the parts.
 void add_merges(std::string_view whole, double score, const TokenIds& ids, std::vector<Candidate>& candidates) {
-  const size_t length = characters(whole);
+  const size_t length = count_characters(whole);
   // Longer tokens are never results of merges. The limit bounds the time for malicious files.
   constexpr size_t kMaxMergedCharacters = 256;
   if (length < 2 || length > kMaxMergedCharacters) return;

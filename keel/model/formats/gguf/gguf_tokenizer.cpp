@@ -156,8 +156,8 @@ class TokenizerReader {
   GgufPreTokenizer read_pre_tokenizer_type() const {
     const std::string architecture = metadata_.text(gguf::kArchitecture).value_or("");
     // Old files do not have the key: qwen models use qwen2, all others the GPT-2 pre-tokenizer.
-    const std::string missing = architecture.starts_with("qwen") ? "qwen2" : "gpt-2";
-    const std::string name = metadata_.text(gguf::kTokenizerPre).value_or(missing);
+    const std::string default_name = architecture.starts_with("qwen") ? "qwen2" : "gpt-2";
+    const std::string name = metadata_.text(gguf::kTokenizerPre).value_or(default_name);
     std::string known;
     for (const GgufPreTokenizer& each : gguf_pre_tokenizers()) {
       if (each.name == name) return each;
@@ -202,22 +202,20 @@ class TokenizerReader {
   Json post_processor() const {
     if (!add_bos_ && !add_eos_) return {};
     Json single = Json::array(), pair = Json::array(), special = Json::object();
-    const auto add = [&](std::optional<int64_t> id, bool enabled, const char* part) {
-      if (!enabled) return;
-      const std::string content = token_text(*id);
-      special[content] = {{"id", content}, {"ids", Json::array({*id})}, {"tokens", Json::array({content})}};
-      if (part[0] == 'A') single.push_back({{"SpecialToken", {{"id", content}, {"type_id", 0}}}});
-      pair.push_back({{"SpecialToken", {{"id", content}, {"type_id", part[0] == 'A' ? 0 : 1}}}});
-    };
-    const auto text = [&](const char* part) {
-      const Json sequence = {{"Sequence", {{"id", part}, {"type_id", part[0] == 'A' ? 0 : 1}}}};
-      if (part[0] == 'A') single.push_back(sequence);
-      pair.push_back(sequence);
-    };
     for (const char* part : {"A", "B"}) {
-      add(bos_, add_bos_, part);
-      text(part);
-      add(eos_, add_eos_, part);
+      const int type_id = part[0] == 'A' ? 0 : 1;
+      const auto add = [&](const Json& step) {
+        if (type_id == 0) single.push_back(step);
+        pair.push_back(step);
+      };
+      const auto add_token = [&](int64_t id) {
+        const std::string content = token_text(id);
+        special[content] = {{"id", content}, {"ids", Json::array({id})}, {"tokens", Json::array({content})}};
+        add({{"SpecialToken", {{"id", content}, {"type_id", type_id}}}});
+      };
+      if (add_bos_) add_token(*bos_);
+      add({{"Sequence", {{"id", part}, {"type_id", type_id}}}});
+      if (add_eos_) add_token(*eos_);
     }
     return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
   }

@@ -20,8 +20,7 @@ bool is_byte_token(std::string_view token) {
 }
 
 std::string replace_space_marks(std::string text) {
-  for (size_t at = 0; (at = text.find(kSpaceMark, at)) != std::string::npos; ++at)
-    text.replace(at, kSpaceMark.size(), " ");
+  for (size_t i = 0; (i = text.find(kSpaceMark, i)) != std::string::npos; ++i) text.replace(i, kSpaceMark.size(), " ");
   return text;
 }
 
@@ -87,7 +86,7 @@ class TokenizerWriter {
   void read_tokens() {
     tokens_.resize(static_cast<size_t>(exported_.embeddings));
     added_.resize(tokens_.size());
-    const auto put = [&](const std::string& text, int64_t id) {
+    const auto set_token = [&](const std::string& text, int64_t id) {
       if (id < 0 || id >= exported_.embeddings)
         reject("its token ", printable(text), " has the id ", id, ", but the model has only ", exported_.embeddings,
                " embeddings");
@@ -95,14 +94,14 @@ class TokenizerWriter {
       tokens_[static_cast<size_t>(id)] = text;
       return static_cast<size_t>(id);
     };
-    for (const auto& [text, id] : exported_.vocabulary) put(text, id);
+    for (const auto& [text, id] : exported_.vocabulary) set_token(text, id);
     const Json unknown = model_.value("unk_token", Json());
     for (const Json& token : tokenizer_.value("added_tokens", Json::array())) {
       const std::string text = token["content"];
       for (const char* key : {"lstrip", "rstrip", "single_word"})
         if (token.value(key, false))
           reject("its token ", printable(text), " has ", key, ", which GGUF does not support");
-      added_[put(text, token["id"].get<int64_t>())] = token.value("special", false) ? kSpecial : kPlain;
+      added_[set_token(text, token["id"].get<int64_t>())] = token.value("special", false) ? kSpecial : kPlain;
     }
     for (size_t id = 0; id < tokens_.size(); ++id) {
       if (tokens_[id].empty()) continue;
@@ -188,7 +187,7 @@ class TokenizerWriter {
     return texts;
   }
 
-  enum Added : char { kNot, kPlain, kSpecial };
+  enum Added : char { kNotAdded, kPlain, kSpecial };
 
   const ExportTokenizer& exported_;
   const Json& tokenizer_;

@@ -24,6 +24,6 @@ struct ExportTokenizer {
 
 /// Adds the tokenizer keys: byte-level BPE as "gpt2" with the name of its pre-tokenizer, BPE with byte fallback as
 /// "llama". Fails (kBadInput, starting with `location`) for features that GGUF cannot represent.
-void tokenizer_to_gguf(const ExportTokenizer& outgoing, const std::string& location, GgufWriter& writer);
+void tokenizer_to_gguf(const ExportTokenizer& exported, const std::string& location, GgufWriter& writer);
 
 }  // namespace keel

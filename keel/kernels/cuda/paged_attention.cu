@@ -159,7 +159,7 @@ template <class T>
 void attend_without_tensor_cores(const Call& call) {
   const int64_t heads_per_key = call.heads.heads / call.layer.kv_heads, width = call.layer.width;
   call.store<false, T>();
-  const auto with = [&]<int G>(std::integral_constant<int, G>) {
+  const auto launch_for = [&]<int G>(std::integral_constant<int, G>) {
     const auto attend_with = width <= 32    ? attend<T, G, 1>
                              : width <= 64  ? attend<T, G, 2>
                              : width <= 128 ? attend<T, G, 4>
@@ -167,13 +167,13 @@ void attend_without_tensor_cores(const Call& call) {
     attend_with(call);
   };
   if (heads_per_key == 1)
-    with(std::integral_constant<int, 1>());
+    launch_for(std::integral_constant<int, 1>());
   else if (heads_per_key == 2)
-    with(std::integral_constant<int, 2>());
+    launch_for(std::integral_constant<int, 2>());
   else if (heads_per_key <= 4)
-    with(std::integral_constant<int, 4>());
+    launch_for(std::integral_constant<int, 4>());
   else
-    with(std::integral_constant<int, 8>());
+    launch_for(std::integral_constant<int, 8>());
 }
 
 /// D: head width; R: groups of 8 query heads per thread block.
@@ -199,18 +199,18 @@ void attend_on_tensor_cores(const Call& call, bool one_row_per_sequence) {
 template <class T>
 bool try_tensor_cores(const Call& call, bool one_row_per_sequence) {
   const bool many = call.heads.heads / call.layer.kv_heads > 8;
-  const auto with = [&]<int D>(std::integral_constant<int, D>) {
+  const auto launch_for = [&]<int D>(std::integral_constant<int, D>) {
     many ? attend_on_tensor_cores<T, D, 2>(call, one_row_per_sequence)
          : attend_on_tensor_cores<T, D, 1>(call, one_row_per_sequence);
     return true;
   };
   switch (call.layer.width) {
     case 64:
-      return with(std::integral_constant<int, 64>());
+      return launch_for(std::integral_constant<int, 64>());
     case 128:
-      return with(std::integral_constant<int, 128>());
+      return launch_for(std::integral_constant<int, 128>());
     case 256:
-      return with(std::integral_constant<int, 256>());
+      return launch_for(std::integral_constant<int, 256>());
     default:
       return false;
   }

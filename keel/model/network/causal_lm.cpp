@@ -13,17 +13,21 @@ class TrainingMatmuls : public LayerMatmuls {
         index_(index) {}
 
   Heads attention_input(const Tensor& x, const Dropout& dropout) const override {
-    return {linear(0, x, dropout), linear(1, x, dropout), linear(2, x, dropout)};
+    return {linear(kQuery, x, dropout), linear(kKey, x, dropout), linear(kValue, x, dropout)};
   }
-  Tensor attention_output(const Tensor& x, const Dropout& dropout) const override { return linear(3, x, dropout); }
+  Tensor attention_output(const Tensor& x, const Dropout& dropout) const override {
+    return linear(kOutput, x, dropout);
+  }
   Tensor mlp(const Tensor& x, const Dropout& dropout) const override {
-    const Tensor up = linear(5, x, dropout), gate = linear(4, x, dropout);
-    return linear(6, gated(activation_, gate, up), dropout);
+    const Tensor up = linear(kUp, x, dropout), gate = linear(kGate, x, dropout);
+    return linear(kDown, gated(activation_, gate, up), dropout);
   }
 
  private:
-  /// Applies the linear layer with this index, which also selects the dropout mask.
-  Tensor linear(size_t linear_index, const Tensor& x, Dropout dropout) const {
+  enum LinearIndex : size_t { kQuery, kKey, kValue, kOutput, kGate, kUp, kDown };
+
+  /// Applies a linear layer. Its index also selects the dropout mask.
+  Tensor linear(LinearIndex linear_index, const Tensor& x, Dropout dropout) const {
     const Linear* const linears[] = {&layer_.query, &layer_.key, &layer_.value, &layer_.output,
                                      &layer_.gate,  &layer_.up,  &layer_.down};
     dropout.linear_layer = index_ * std::size(linears) + linear_index;

@@ -8,6 +8,7 @@ namespace {
 
 using Bias = GgufArchitecture::Bias;
 
+// name, model_type, class_name, bias, interleaved_heads, query_key_norm, is_gemma, sliding_period, layers_of_largest
 constexpr std::array<GgufArchitecture, 5> kArchitectures = {
     {{"llama", "llama", "LlamaForCausalLM", Bias::kOptional, true, false, false},
      {"qwen2", "qwen2", "Qwen2ForCausalLM", Bias::kQueryKeyValue, false, false, false},

@@ -61,7 +61,8 @@ class SafetensorsHeaderReader final : public JsonSaxHandler {
         reject_file(path_, current_field(), " has more than ", kMaxRank, " dimensions");
       tensor_.shape.push_back(static_cast<int64_t>(value));
     } else if (state_ == State::kOffsets && num_offsets_ < 2) {
-      (num_offsets_++ == 0 ? tensor_.begin : tensor_.end) = value;
+      (num_offsets_ == 0 ? tensor_.begin : tensor_.end) = value;
+      ++num_offsets_;
     } else {
       unexpected("the number ", value);
     }

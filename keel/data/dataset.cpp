@@ -26,10 +26,10 @@ std::string base_name(const std::filesystem::path& path) {
 /// The columns of the first usable row of the file.
 std::optional<Columns> find_columns(const RowFile& file, const DataOptions& options, RowKind kind,
                                     const std::string& text) {
-  constexpr uint64_t kRowsTried = 1000;
-  for (uint64_t number = 0; number < std::min(file.rows(), kRowsTried); ++number) {
+  constexpr uint64_t kMaxRowsTried = 1000;
+  for (uint64_t index = 0; index < std::min(file.rows(), kMaxRowsTried); ++index) {
     try {
-      Row row = file.read(number);
+      Row row = file.read(index);
       Columns columns = detect_columns(row, options, kind, text);
       if (options.reads_rows_late()) columns.add_row(make_example(std::move(row), columns).extra);
       return columns;
@@ -83,7 +83,7 @@ void Dataset::add_file(const std::filesystem::path& path, const std::string& tex
       path.is_relative() && path.has_parent_path() && !path.has_extension() && !path.string().starts_with('~');
   if (is_hub_name && !path_exists(path))
     fail(ExitCode::kBadInput, "there is no file ", path.string(),
-         ". Fix: download a data set of the Hugging Face hub first and name its ", "files: hf download ", path.string(),
+         ". Fix: download a data set of the Hugging Face hub first and name its files: hf download ", path.string(),
          " --repo-type dataset --local-dir FOLDER");
   Part part{RowFile::open(path), rows_, std::nullopt, path, "", {}};
   part.columns = find_columns(part.file, options_, kind_, text);
@@ -105,14 +105,14 @@ void Dataset::name_sources() {
     part.source = base_name(part.path);
     folders.push_back(std::filesystem::absolute(part.path).lexically_normal().parent_path());
   }
-  for (bool alike = true; std::exchange(alike, false);) {
-    std::map<std::string, std::set<std::filesystem::path>> places;
-    for (size_t i = 0; i < parts_.size(); ++i) places[parts_[i].source].insert(folders[i]);
+  for (bool ambiguous = true; std::exchange(ambiguous, false);) {
+    std::map<std::string, std::set<std::filesystem::path>> folders_by_source;
+    for (size_t i = 0; i < parts_.size(); ++i) folders_by_source[parts_[i].source].insert(folders[i]);
     for (size_t i = 0; i < parts_.size(); ++i) {
-      if (places[parts_[i].source].size() == 1 || !folders[i].has_filename()) continue;
+      if (folders_by_source[parts_[i].source].size() == 1 || !folders[i].has_filename()) continue;
       parts_[i].source = folders[i].filename().string() + "/" + parts_[i].source;
       folders[i] = folders[i].parent_path();
-      alike = true;
+      ambiguous = true;
     }
   }
 }
@@ -134,11 +134,11 @@ std::vector<std::string> Dataset::files_after(uint64_t count) const {
 void Dataset::check_rows() {
   constexpr size_t kMaxSources = 1000;
   std::set<std::string> sources;
-  uint64_t bad_rows = 0, good_rows = 0;
-  std::string first;
+  uint64_t bad_rows = 0, usable_rows = 0;
+  std::string first_bad;
   const auto on_bad = [&](const BadRow& bad) {
     if (!options_.skips_bad_rows()) fail_on(bad);
-    if (bad_rows == 0) first = bad.what();
+    if (bad_rows == 0) first_bad = bad.what();
     bad_rows += bad.rows();
   };
   for (Part& part : parts_) {
@@ -146,12 +146,12 @@ void Dataset::check_rows() {
     const auto on_row = [&](Row row) {
       if (!part.columns) return on_bad(missing_columns(row));
       try {
-        const Example good = example(std::move(row), part);
-        ++good_rows;
-        if (sources.size() <= kMaxSources) sources.insert(good.source);
-        names.add(good.extra);
-        part.columns->add_row(good.extra);
-        prompt_hashes_.push_back(std::hash<std::string>()(json_line(good.prompt)));
+        const Example usable = example(std::move(row), part);
+        ++usable_rows;
+        if (sources.size() <= kMaxSources) sources.insert(usable.source);
+        names.add(usable.extra);
+        part.columns->add_row(usable.extra);
+        prompt_hashes_.push_back(std::hash<std::string>()(json_line(usable.prompt)));
       } catch (const BadRow& bad) {
         on_bad(bad);
       }
@@ -159,12 +159,13 @@ void Dataset::check_rows() {
     part.file.for_each(on_row, on_bad);
     part.names = std::move(names);
   }
-  if (good_rows == 0) fail(ExitCode::kBadInput, "none of the ", bad_rows, " rows can be used; the first: ", first);
+  if (usable_rows == 0)
+    fail(ExitCode::kBadInput, "none of the ", bad_rows, " rows can be used; the first: ", first_bad);
   if (sources.size() <= kMaxSources) sources_ = std::move(sources);
   note_columns();
   if (bad_rows > 0)
     notes_.push_back(std::to_string(bad_rows) + " bad row" + (bad_rows > 1 ? "s are" : " is") +
-                     " skipped; the first: " + first);
+                     " skipped; the first: " + first_bad);
 }
 
 Example Dataset::read(uint64_t row) const {
@@ -176,7 +177,7 @@ Example Dataset::read(uint64_t row) const {
   return example(std::move(found), part);
 }
 
-/// The BadRow of a row in a file without recognised columns: what is missing, and which columns the row has.
+/// Returns the error for a row of a file without recognised columns: what is missing, and which columns the row has.
 BadRow Dataset::missing_columns(const Row& row) const {
   try {
     make_example(row, detect_columns(row, options_, kind_));

@@ -24,8 +24,8 @@ const Json& required_column(const Row& row, const std::string& path, const std::
   return *value;
 }
 
-/// Rejects columns that would change the model's input but are not supported.
-void refuse_unread(const Row& row, const Columns& columns) {
+/// The columns would change the model's input.
+void reject_unsupported_columns(const Row& row, const Columns& columns) {
   static const std::set<std::string> kMedia = {"image", "images", "video", "videos", "audio", "audios"};
   for (const auto& [name, value] : row.value.items()) {
     const auto is_null = [](const Json& part) { return part.is_null(); };
@@ -34,7 +34,7 @@ void refuse_unread(const Row& row, const Columns& columns) {
     std::string problem;
     if (kMedia.contains(lower_case(name))) problem = ", but Keel reads only texts. Fix: remove the column";
     if (name == "functions" && columns.kind == RowKind::kSupervised)
-      problem = ", which chat templates do not get. Fix: write the functions as tools";
+      problem = ", which chat templates do not receive. Fix: write the functions as tools";
     if (name == "chat_template_kwargs")
       problem =
           ", but the chat template gets the same variables for all rows. Fix: set data.chat_template_kwargs, and "
@@ -44,48 +44,51 @@ void refuse_unread(const Row& row, const Columns& columns) {
   }
 }
 
-[[noreturn]] void refuse_message(const std::string& place, size_t index, const std::string& of,
+[[noreturn]] void refuse_message(const std::string& place, size_t index, const std::string& conversation,
                                  const std::string& what) {
-  throw BadRow(place, "message " + std::to_string(index + 1) + " of " + of + " " + what);
+  throw BadRow(place, "message " + std::to_string(index + 1) + " of " + conversation + " " + what);
 }
 
 /// Returns the message without null fields, which Parquet files add. A message with tool_calls may have no content if
-/// `calls_allowed`.
-Json checked_message(Json message, size_t index, const std::string& of, const std::string& place, bool calls_allowed) {
+/// `allows_calls`.
+Json checked_message(Json message, size_t index, const std::string& conversation, const std::string& place,
+                     bool allows_calls) {
   if (!message.is_object())
-    refuse_message(place, index, of,
+    refuse_message(place, index, conversation,
                    std::string("is not an object but ") + message.type_name() +
                        (message.is_string() ? ". Fix: write an object for each row, not a list for each column" : ""));
   if (message.size() > kMaxFields)
     refuse_message(
-        place, index, of,
+        place, index, conversation,
         "has " + std::to_string(message.size()) + " fields (at most " + std::to_string(kMaxFields) + " are read)");
   for (auto field = message.begin(); field != message.end();) field = field->is_null() ? message.erase(field) : ++field;
-  const bool calls = calls_allowed && message.contains("tool_calls");
+  const bool has_calls = allows_calls && message.contains("tool_calls");
   for (const std::string field : {"role", "content"}) {
-    if (calls && field == "content" && !message.contains(field)) continue;
-    if (!message.contains(field)) refuse_message(place, index, of, "has no " + field);
+    if (has_calls && field == "content" && !message.contains(field)) continue;
+    if (!message.contains(field)) refuse_message(place, index, conversation, "has no " + field);
     if (!message[field].is_string())
-      refuse_message(place, index, of, "has a " + field + " that is not a text but " + message[field].type_name());
+      refuse_message(place, index, conversation,
+                     "has a " + field + " that is not a text but " + message[field].type_name());
   }
   return message;
 }
 
 /// Detects a conversation serialised as JSON or Python text, as CSV files hold it.
 bool is_serialised_conversation(std::string_view text) {
-  const auto names = [&](const std::string& field) {
+  const auto has_key = [&](const std::string& field) {
     return text.find("\"" + field + "\"") != std::string_view::npos ||
            text.find("'" + field + "'") != std::string_view::npos;
   };
-  std::string bare(text);
-  std::erase_if(bare, [](unsigned char c) { return c <= ' '; });
-  const bool of_numpy = bare.starts_with("array([{") && bare.ends_with(')');
-  const bool list = bare.starts_with("[{") && bare.ends_with("}]"),
-             message = bare.starts_with('{') && bare.ends_with('}');
-  return (of_numpy || list || message) && names("role") && names("content");
+  std::string compact(text);
+  std::erase_if(compact, [](unsigned char c) { return c <= ' '; });
+  const bool is_array = compact.starts_with("array([{") && compact.ends_with(')');
+  const bool is_list = compact.starts_with("[{") && compact.ends_with("}]"),
+             is_message = compact.starts_with('{') && compact.ends_with('}');
+  return (is_array || is_list || is_message) && has_key("role") && has_key("content");
 }
 
-/// A text that is not empty, or a list of messages. `named` by a key, a text may be a conversation written as a text.
+/// Requires a text that is not empty, or a list of messages. A column that the configuration names (`named`) may hold a
+/// conversation serialised as text.
 Json checked_part(Json value, const std::string& what, const std::string& place, bool named, RowKind kind) {
   if (value.is_array()) {
     if (value.empty()) throw BadRow(place, what + " is an empty conversation");
@@ -98,18 +101,18 @@ Json checked_part(Json value, const std::string& what, const std::string& place,
   const std::string_view text = trimmed(value.get_ref<const std::string&>());
   if (text.empty()) throw BadRow(place, what + " is empty");
   if (!named && is_serialised_conversation(text))
-    throw BadRow(place, what + " is a conversation written as a text, brackets and all. Fix: write JSON lines or " +
-                            "Parquet, where a list of messages stays one");
+    throw BadRow(place, what + " is a conversation written as a text. Fix: write JSON lines or " +
+                            "Parquet, which store lists of messages");
   return value;
 }
 
 /// Returns whether a value is a text that pandas or Python writes for a missing one.
-bool is_written_nothing(const Json& value) {
+bool is_missing_value_text(const Json& value) {
   return value == "nan" || value == "NaN" || value == "None" || value == "<NA>";
 }
 
-/// Two columns that may be the answer and differ: the user decides.
-void refuse_two_answers(const Row& row, const Columns& columns, const std::string& answer) {
+/// Rejects a row with different values in two columns that may be the answer.
+void reject_two_answers(const Row& row, const Columns& columns, const std::string& answer) {
   const auto text = [&](const std::string& path) {
     const Json* value = find_column(row.value, path);
     return value->is_string() ? value->get<std::string>() : value->dump();
@@ -123,7 +126,7 @@ void refuse_two_answers(const Row& row, const Columns& columns, const std::strin
   }
 }
 
-/// "...\n#### 1,234" is "1234", as everyone who prepares GSM8K takes it.
+/// Converts "...\n#### 1,234" to "1234", as is usual for GSM8K.
 Json answer_after_hashes(const Json& value, const std::string& place) {
   const size_t hashes = value.is_string() ? value.get_ref<const std::string&>().rfind("####") : std::string::npos;
   if (hashes == std::string::npos) throw BadRow(place, "the answer has no \"####\" with the result after it");
@@ -132,14 +135,14 @@ Json answer_after_hashes(const Json& value, const std::string& place) {
   return answer;
 }
 
-/// Accepts a list of one name, as open-instruct writes it: ["math"].
-std::string source_of(const Json& value) {
+/// Accepts a list of one name, as in open-instruct: ["math"].
+std::string parse_source(const Json& value) {
   if (value.is_array() && value.size() == 1 && value[0].is_string()) return value[0].get<std::string>();
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// The row's tools: a list, or JSON text of a list as in TRL data sets; null if there are none.
-Json tools_of(const Row& row) {
+/// Parses the row's tools: a list, or JSON text of a list as in TRL data sets. Returns null if there are none.
+Json parse_tools(const Row& row) {
   const Json* column = find_column(row.value, "tools");
   if (column == nullptr) return nullptr;
   Json list = *column;
@@ -164,39 +167,39 @@ void read_prompt_row(Example& example, const Row& row, const Columns& columns) {
   if (columns.answer_named) required_column(row, columns.answers[0], "data.answer_key");
   const std::string column = filled_column(row.value, columns.answers);
   const Json* answer = find_column(row.value, column);
-  if (answer != nullptr && !answer->is_null() && (columns.answer_named || !is_written_nothing(*answer))) {
-    refuse_two_answers(row, columns, column);
+  if (answer != nullptr && !answer->is_null() && (columns.answer_named || !is_missing_value_text(*answer))) {
+    reject_two_answers(row, columns, column);
     const bool hashes = columns.answer_after_hashes && column == "answer";
     example.answer = hashes ? answer_after_hashes(*answer, row.place) : *answer;
   }
   if (columns.source_named) required_column(row, columns.sources[0], "data.source_key");
   const Json* source = find_column(row.value, filled_column(row.value, columns.sources));
-  if (source != nullptr && !source->is_null()) example.source = source_of(*source);
+  if (source != nullptr && !source->is_null()) example.source = parse_source(*source);
 }
 
 void read_supervised_row(Example& example, Row& row, const Columns& columns) {
-  const bool alone = columns.answers.empty();
-  const char* word = columns.whole_text ? "the text" : alone ? "the conversation" : "the prompt";
-  const std::string what = std::string(word) + " (" + printable(columns.prompt) + ")";
+  const bool prompt_only = columns.answers.empty();
+  const char* noun = columns.whole_text ? "the text" : prompt_only ? "the conversation" : "the prompt";
+  const std::string what = std::string(noun) + " (" + printable(columns.prompt) + ")";
   const Json& prompt = required_column(row, columns.prompt, columns.whole_text ? "sft.text_key" : "sft.prompt_key");
   example.prompt = checked_part(prompt, what, row.place, columns.whole_text, columns.kind);
   if (columns.whole_text && !example.prompt.is_string())
     throw BadRow(row.place, what + " is a list. Fix: sft.prompt_key=" + columns.prompt + " reads it as a conversation");
-  if (alone && !columns.whole_text && !example.prompt.is_array())
+  if (prompt_only && !columns.whole_text && !example.prompt.is_array())
     throw BadRow(row.place, what + " is a text (expected a list of messages). Fix: set sft.completion_key to the " +
                                 "column of the completion; or sft.text_key=" + columns.prompt +
                                 " trains on the whole text");
-  if (!alone) {
+  if (!prompt_only) {
     const Json& answer = required_column(row, columns.answers[0], columns.answer_key());
     example.answer = checked_part(answer, "the completion (" + printable(columns.answers[0]) + ")", row.place,
                                   columns.answer_named, columns.kind);
-    if (!columns.answer_named && is_written_nothing(example.answer))
+    if (!columns.answer_named && is_missing_value_text(example.answer))
       throw BadRow(row.place, "the completion is " + example.answer.dump() +
                                   ", which usually means that there is none. Fix: sft.completion_key=" +
                                   columns.answers[0] + " if it is intended");
   }
   if (example.prompt.is_array() || example.answer.is_array()) {
-    example.tools = tools_of(row);
+    example.tools = parse_tools(row);
     row.value.erase("tools");
   }
 }
@@ -206,7 +209,7 @@ void read_supervised_row(Example& example, Row& row, const Columns& columns) {
 Example make_example(Row row, const Columns& columns) {
   Example example;
   example.place = row.place;
-  refuse_unread(row, columns);
+  reject_unsupported_columns(row, columns);
   if (columns.kind == RowKind::kSupervised)
     read_supervised_row(example, row, columns);
   else

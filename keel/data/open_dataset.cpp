@@ -14,13 +14,13 @@
 namespace keel {
 namespace {
 
-enum class Part { kAll, kTraining, kHeldOut };
+enum class RowSplit { kAll, kTraining, kHeldOut };
 
 /// Decides by a hash of the question, so that equal questions stay together and the split does not depend on the seed.
-bool is_held_out(const Json& question, double fraction) { return crc32c(question.dump()) < fraction * 4294967296.0; }
+bool is_held_out(const Json& question, double fraction) { return crc32c(question.dump()) < fraction * 0x1p32; }
 
-/// The text that decides whether a row is held out: the prompt, or a conversation up to the first assistant message.
-Json question_of(const Example& example, RowKind kind) {
+/// Returns what decides whether a row is held out: the prompt, or a conversation up to the first assistant message.
+Json held_out_key(const Example& example, RowKind kind) {
   if (kind == RowKind::kPrompts || !example.answer.is_null() || !example.prompt.is_array()) return example.prompt;
   const auto reply = std::find_if(example.prompt.begin(), example.prompt.end(),
                                   [](const Json& message) { return message["role"] == "assistant"; });
@@ -34,7 +34,7 @@ struct RowEncoder {
   const RowPrompts* prompts;                                       // kept alive by `encode`
   std::function<Item(Example example, uint64_t position)> encode;  // may throw BadRow
   std::function<size_t(const Item&)> length;                       // in tokens
-  RowWords words = {};
+  StreamNames names = {};
 
   bool supervised() const { return kind == RowKind::kSupervised; }
   bool misses_template(const Example& example) const {
@@ -51,20 +51,20 @@ struct RowSource {
   std::shared_ptr<const RowEncoder<Item>> encoder;
   DataOptions options;
   std::optional<uint64_t> shuffle_seed;
-  Part part = Part::kAll;
+  RowSplit part = RowSplit::kAll;
   std::string limit_name;
 
   std::variant<Item, SkippedRow> at(uint64_t position) const {
     try {
       Example example = dataset->read(row_at(position));
-      const auto held_out = [&] { return is_held_out(question_of(example, encoder->kind), options.held_out); };
-      if (part != Part::kAll && held_out() != (part == Part::kHeldOut))
+      const auto held_out = [&] { return is_held_out(held_out_key(example, encoder->kind), options.held_out); };
+      if (part != RowSplit::kAll && held_out() != (part == RowSplit::kHeldOut))
         return SkippedRow{SkippedRow::Why::kOtherSplit, ""};
       const std::string place = example.place;
       Item item = encoder->encode(std::move(example), position);
       const size_t length = encoder->length(item), limit = static_cast<size_t>(options.max_prompt_tokens);
       if (limit == 0 || length <= limit) return item;
-      return SkippedRow{SkippedRow::Why::kTooLong, place + ": " + encoder->words.item + " of " +
+      return SkippedRow{SkippedRow::Why::kTooLong, place + ": " + encoder->names.item + " of " +
                                                        std::to_string(length) + " tokens; " + limit_name + " is " +
                                                        std::to_string(limit)};
     } catch (const BadRow& bad) {
@@ -80,18 +80,18 @@ struct RowSource {
 };
 
 template <class Item>
-RowStream<Item> stream_of(RowSource<Item> source, bool repeats) {
+RowStream<Item> make_stream(RowSource<Item> source, bool repeats) {
   const uint64_t rows = source.dataset->rows();
-  const RowWords words = source.encoder->words;
+  const StreamNames names = source.encoder->names;
   const auto shared = std::make_shared<const RowSource<Item>>(std::move(source));
-  return RowStream<Item>([shared](uint64_t position) { return shared->at(position); }, rows, repeats, words);
+  return RowStream<Item>([shared](uint64_t position) { return shared->at(position); }, rows, repeats, names);
 }
 
 /// Encodes row 0, so that an error that all rows have names the first row and not a random one.
 template <class Item>
 void check_first_row(const RowSource<Item>& source) {
   RowSource<Item> in_order = source;
-  in_order.shuffle_seed = std::nullopt, in_order.part = Part::kAll;
+  in_order.shuffle_seed = std::nullopt, in_order.part = RowSplit::kAll;
   if (!source.options.reads_rows_late()) in_order.at(0);
 }
 
@@ -108,11 +108,11 @@ bool any_first_row(const Dataset& dataset, const std::function<bool(const Exampl
 }
 
 template <class Item>
-OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder<Item> how, const AnswerCheck& check,
-                           const std::string& limit) {
-  const std::string& section = how.words.section;
+OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder<Item> row_encoder,
+                           const AnswerCheck& check, const std::string& limit) {
+  const std::string& section = row_encoder.names.section;
   if (options.files.empty()) fail(ExitCode::kBadConfiguration, section, ".files is empty. Fix: name at least one file");
-  const auto encoder = std::make_shared<const RowEncoder<Item>>(std::move(how));
+  const auto encoder = std::make_shared<const RowEncoder<Item>>(std::move(row_encoder));
   const std::optional<uint64_t> shuffle_seed = options.shuffle ? std::optional(seed) : std::nullopt;
   const bool splits = options.held_out > 0;
 
@@ -121,9 +121,10 @@ OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder
         Dataset::open(files, options, check, encoder->prompts->text_description(), encoder->kind));
   };
   const auto dataset = open(options.files);
-  const RowSource<Item> training{dataset, encoder, options, shuffle_seed, splits ? Part::kTraining : Part::kAll, limit};
+  const RowSource<Item> training{dataset, encoder, options, shuffle_seed, splits ? RowSplit::kTraining : RowSplit::kAll,
+                                 limit};
   check_first_row(training);
-  OpenedRows<Item> opened{.train = stream_of(training, true),
+  OpenedRows<Item> opened{.train = make_stream(training, true),
                           .held_out = std::nullopt,
                           .notes = dataset->notes(),
                           .misses_template = any_first_row(
@@ -135,20 +136,22 @@ OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder
   if (const std::string note = encoder->prompts->template_note(uses_template); !note.empty())
     opened.notes.push_back(note);
   if (splits)
-    opened.held_out = stream_of(RowSource<Item>{dataset, encoder, options, std::nullopt, Part::kHeldOut, limit}, false);
+    opened.held_out =
+        make_stream(RowSource<Item>{dataset, encoder, options, std::nullopt, RowSplit::kHeldOut, limit}, false);
   if (!options.eval_files.empty()) {
     const bool same = options.eval_files == options.files;
     const auto evaluation = same ? dataset : open(options.eval_files);
     opened.eval_files = evaluation;
     opened.identity.eval = evaluation->fingerprint();
-    const std::unordered_set<size_t> trained(dataset->prompt_hashes().begin(), dataset->prompt_hashes().end());
+    const std::unordered_set<size_t> training_hashes(dataset->prompt_hashes().begin(), dataset->prompt_hashes().end());
     for (const size_t hash : evaluation->prompt_hashes())
-      opened.eval_rows_in_training += trained.contains(hash) ? 1 : 0;
+      opened.eval_rows_in_training += training_hashes.contains(hash) ? 1 : 0;
     for (const std::string& note : evaluation->notes())
       if (!same) opened.notes.push_back("eval_files: " + note);
     if (opened.sources && evaluation->sources())
       opened.sources->insert(evaluation->sources()->begin(), evaluation->sources()->end());
-    opened.held_out = stream_of(RowSource<Item>{evaluation, encoder, options, std::nullopt, Part::kAll, limit}, false);
+    opened.held_out =
+        make_stream(RowSource<Item>{evaluation, encoder, options, std::nullopt, RowSplit::kAll, limit}, false);
   }
   return opened;
 }

@@ -22,8 +22,8 @@ TemplateVariables template_variables(const DataOptions& options) {
 std::vector<std::string> quoted_literals(const DataOptions& options) {
   const Json kwargs = template_variables(options).kwargs;
   std::vector<std::string> texts;
-  for (const auto& [name, word] : kwargs.items())
-    if (is_quoted_literal(word)) texts.push_back(name + "=" + word.dump());
+  for (const auto& [name, value] : kwargs.items())
+    if (is_quoted_literal(value)) texts.push_back(name + "=" + value.dump());
   return texts;
 }
 
@@ -82,7 +82,7 @@ std::string RowPrompts::template_note(bool uses_template) const {
   if (uses_template) return template_variables_note(encoder_, variables_);
   return variables_.kwargs.empty()
              ? ""
-             : "data.chat_template_kwargs has no effect: the first row of no file goes through the chat template";
+             : "data.chat_template_kwargs has no effect: no file's first row goes through the chat template";
 }
 
 Prompt RowPrompts::prompt(Example example, uint64_t id) const {

@@ -13,14 +13,15 @@ void SkippedCounts::add(const SkippedRow& row) {
   if (first.empty()) first = row.reason;
 }
 
-void refuse_empty_pass(uint64_t pass, const SkippedCounts& skipped, const RowWords& words) {
-  const std::string kept = skipped.other_split == 0
-                               ? ""
-                               : ", " + std::to_string(skipped.other_split) + " are held out for evaluation (" +
-                                     words.section + ".held_out, chosen by the prompt). Fix: lower it, or set " +
-                                     words.section + ".eval_files instead";
-  fail(ExitCode::kBadInput, "none of the ", pass, " rows is usable as ", words.item, "; ", skipped.too_long,
-       " are too long, ", skipped.bad, " are bad", kept, skipped.first.empty() ? "" : "; the first: ", skipped.first);
+void refuse_empty_pass(uint64_t pass, const SkippedCounts& skipped, const StreamNames& names) {
+  const std::string held_out = skipped.other_split == 0
+                                   ? ""
+                                   : ", " + std::to_string(skipped.other_split) + " are held out for evaluation (" +
+                                         names.section + ".held_out, chosen by the prompt). Fix: lower it, or set " +
+                                         names.section + ".eval_files instead";
+  fail(ExitCode::kBadInput, "none of the ", pass, " rows is usable as ", names.item, "; ", skipped.too_long,
+       " are too long, ", skipped.bad, " are bad", held_out,
+       skipped.first.empty() ? "" : "; the first: ", skipped.first);
 }
 
 }  // namespace keel

@@ -29,12 +29,12 @@ struct SkippedCounts {
 };
 
 /// Names for error messages.
-struct RowWords {
+struct StreamNames {
   std::string item = "a prompt";  // what a row becomes
   std::string section = "data";   // the section of the configuration with the files
 };
 
-[[noreturn]] void refuse_empty_pass(uint64_t pass, const SkippedCounts& skipped, const RowWords& words);
+[[noreturn]] void refuse_empty_pass(uint64_t pass, const SkippedCounts& skipped, const StreamNames& names);
 
 /// Items made from rows in a fixed order. The position is one global counter that includes skipped rows, so a resumed
 /// run continues with exactly the next item.
@@ -46,8 +46,8 @@ class RowStream {
 
   /// `pass` is the number of positions per pass over the data; 0: unlimited. A stream that does not repeat ends after
   /// one pass.
-  explicit RowStream(Source item_at, uint64_t pass = 0, bool repeats = true, RowWords words = {})
-      : item_at_(std::move(item_at)), pass_(pass), repeats_(repeats), words_(std::move(words)) {}
+  explicit RowStream(Source item_at, uint64_t pass = 0, bool repeats = true, StreamNames names = {})
+      : item_at_(std::move(item_at)), pass_(pass), repeats_(repeats), names_(std::move(names)) {}
 
   /// Returns the next `count` items; fewer at the end of a stream that does not repeat. A whole pass without an item is
   /// an Error.
@@ -66,7 +66,7 @@ class RowStream {
         skipped_here.add(std::get<SkippedRow>(found));
         if (first_pass) skipped_.add(std::get<SkippedRow>(found));
         if (++skipped_in_a_row >= pass_ && repeats_ && pass_ > 0 && position_ % pass_ == 0)
-          refuse_empty_pass(pass_, skipped_here, words_);
+          refuse_empty_pass(pass_, skipped_here, names_);
       }
     }
     return items;
@@ -79,16 +79,16 @@ class RowStream {
   };
   /// Reads and encodes every row. Throws Interrupted on a stop request.
   Survey survey() const {
-    Survey found;
+    Survey survey;
     for (uint64_t position = 0; position < pass_; ++position) {
       throw_if_stopped();
-      const std::variant<Item, SkippedRow> here = item_at_(position);
-      if (const SkippedRow* skipped = std::get_if<SkippedRow>(&here))
-        found.skipped.add(*skipped);
+      const std::variant<Item, SkippedRow> found = item_at_(position);
+      if (const SkippedRow* skipped = std::get_if<SkippedRow>(&found))
+        survey.skipped.add(*skipped);
       else
-        found.items++;
+        survey.items++;
     }
-    return found;
+    return survey;
   }
 
   uint64_t position() const { return position_; }
@@ -111,7 +111,7 @@ class RowStream {
   Source item_at_;
   uint64_t pass_;
   bool repeats_;
-  RowWords words_;
+  StreamNames names_;
   uint64_t position_ = 0;
   SkippedCounts skipped_;
 };

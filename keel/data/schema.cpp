@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "keel/core/untrusted_text.h"
 #include "keel/core/strings.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 namespace {
@@ -35,7 +35,7 @@ const Schema* find_schema(const Json& row, RowKind kind, bool prompt_named = fal
                               "; data.bad_rows=skip skips it");
 }
 
-void name_supervised_columns(Columns& columns, const Row& row, const DataOptions& options) {
+void choose_supervised_columns(Columns& columns, const Row& row, const DataOptions& options) {
   if (!options.text_key.empty()) {
     columns.prompt = options.text_key;
     columns.whole_text = columns.prompt_named = true;
@@ -51,7 +51,7 @@ void name_supervised_columns(Columns& columns, const Row& row, const DataOptions
   }
 }
 
-void name_prompt_columns(Columns& columns, const Row& row, const DataOptions& options) {
+void choose_prompt_columns(Columns& columns, const Row& row, const DataOptions& options) {
   columns.prompt_named = !options.prompt_key.empty();
   const Schema* schema = find_schema(row.value, RowKind::kPrompts, columns.prompt_named);
   columns.answer_named = !options.answer_key.empty();
@@ -59,8 +59,8 @@ void name_prompt_columns(Columns& columns, const Row& row, const DataOptions& op
   if (schema == nullptr && !columns.prompt_named) refuse_unknown(row, RowKind::kPrompts);
   if (schema != nullptr) columns.schema = schema->name;
   columns.prompt = columns.prompt_named ? options.prompt_key : filled_column(row.value, schema->prompts);
-  const Schema& answers_of = schema != nullptr ? *schema : schemas(RowKind::kPrompts)[1];  // TRL's
-  columns.answers = columns.answer_named ? std::vector{options.answer_key} : answers_of.answers;
+  const Schema& answer_schema = schema != nullptr ? *schema : schemas(RowKind::kPrompts)[1];  // TRL's
+  columns.answers = columns.answer_named ? std::vector{options.answer_key} : answer_schema.answers;
   columns.sources = columns.source_named ? std::vector{options.source_key} : kSources;
   const Json* answer = find_column(row.value, "answer");
   columns.answer_after_hashes = !columns.answer_named && columns.schema == "question and answer" && answer != nullptr &&
@@ -118,14 +118,14 @@ Columns detect_columns(const Row& row, const DataOptions& options, RowKind kind,
   Columns columns;
   columns.kind = kind, columns.schema = "the configured columns";
   if (kind == RowKind::kSupervised)
-    name_supervised_columns(columns, row, options);
+    choose_supervised_columns(columns, row, options);
   else
-    name_prompt_columns(columns, row, options);
+    choose_prompt_columns(columns, row, options);
   columns.answer = filled_column(row.value, columns.answers);
   columns.source = filled_column(row.value, columns.sources);
   const Json *prompt = find_column(row.value, columns.prompt), *answer = find_column(row.value, columns.answer);
-  const bool reply = kind == RowKind::kSupervised && answer != nullptr && answer->is_array();
-  const std::string form = reply ? "a text, as the user's message" : text;
+  const bool is_reply = kind == RowKind::kSupervised && answer != nullptr && answer->is_array();
+  const std::string form = is_reply ? "a text, as the user's message" : text;
   columns.form = prompt != nullptr && prompt->is_array() ? "a conversation" : form;
   return columns;
 }
@@ -133,13 +133,14 @@ Columns detect_columns(const Row& row, const DataOptions& options, RowKind kind,
 void Columns::add_row(const Json& others) {
   if (answer.empty()) answer = filled_column(others, answers);
   if (source.empty()) source = filled_column(others, sources);
-  std::vector<std::string> read = answers;
-  read.insert(read.end(), sources.begin(), sources.end());
+  std::vector<std::string> used = answers;
+  used.insert(used.end(), sources.begin(), sources.end());
   for (const auto& [name, value] : others.items()) {
-    const auto holds = [&, &column = name](const std::string& path) {
+    const auto contains_path = [&, &column = name](const std::string& path) {
       return path == column || path.starts_with(column + ".");
     };
-    if (std::none_of(read.begin(), read.end(), holds) && std::ranges::count(unused, name) == 0 && has_text(value))
+    if (std::none_of(used.begin(), used.end(), contains_path) && std::ranges::count(unused, name) == 0 &&
+        has_text(value))
       unused.push_back(name);
     if (unused.size() >= kMaxColumns) return;
   }

@@ -23,15 +23,15 @@ SupervisedSequence train_all(std::vector<int32_t> tokens) {
   return sequence;
 }
 
-bool starts_with(const std::vector<int32_t>& tokens, const std::vector<int32_t>& with) {
-  return tokens.size() >= with.size() && std::equal(with.begin(), with.end(), tokens.begin());
+bool starts_with(const std::vector<int32_t>& tokens, const std::vector<int32_t>& prefix) {
+  return tokens.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
 }
 
 bool is_assistant(const Json& message) { return message["role"] == "assistant"; }
 
 /// Returns whether a message has a loss, by its own field `weight` (OpenAI files) or `loss`; none without these fields.
 std::optional<bool> loss_mark(const Json& message, const std::string& name, const std::string& place) {
-  std::optional<bool> learned;
+  std::optional<bool> has_loss;
   for (const char* mark : {"weight", "loss"}) {
     const auto field = message.find(mark);
     if (field == message.end()) continue;
@@ -39,10 +39,11 @@ std::optional<bool> loss_mark(const Json& message, const std::string& name, cons
       throw BadRow(place, name + " has the " + mark + " " + field->dump() +
                               "; expected 1 or true (loss), or 0 or false (no loss)");
     const bool value = field->is_boolean() ? field->get<bool>() : *field == 1;
-    if (learned && *learned != value) throw BadRow(place, name + " has a weight and a loss that contradict each other");
-    learned = value;
+    if (has_loss && *has_loss != value)
+      throw BadRow(place, name + " has a weight and a loss that contradict each other");
+    has_loss = value;
   }
-  return learned;
+  return has_loss;
 }
 
 /// The distinct roles of the messages from `first` on.
@@ -67,23 +68,23 @@ bool SupervisedRows::is_stop(int32_t token) const {
 }
 
 SupervisedRow SupervisedRows::row(const Example& example) const {
-  const bool alone = example.answer.is_null();
+  const bool prompt_only = example.answer.is_null();
   try {
-    if (alone && example.prompt.is_string()) return {{encode_text(example)}};
+    if (prompt_only && example.prompt.is_string()) return {{encode_text(example)}};
     const bool as_chat = example.answer.is_array() ? prompts_.is_chat(example.answer, example.place)
                                                    : prompts_.is_chat(example.prompt, example.place);
     if (!as_chat) return {{encode_text_pair(example)}};
     Json messages = prompts_.conversation(example.prompt);
-    const size_t own = example.prompt.is_array() ? example.prompt.size() : 1, added = messages.size() - own;
-    const size_t first = alone ? 0 : messages.size();  // first message with a loss
+    const size_t from_row = example.prompt.is_array() ? example.prompt.size() : 1, added = messages.size() - from_row;
+    const size_t first = prompt_only ? 0 : messages.size();  // first message with a loss
     if (example.answer.is_array())
       messages.insert(messages.end(), example.answer.begin(), example.answer.end());
-    else if (!alone)
+    else if (!prompt_only)
       messages.push_back({{"role", "assistant"}, {"content", example.answer}});
     require_rendered(messages, example);
     check_loss_marks(messages, first, added, example.place);
     if (loss_on_ == LossOn::kAssistant) return {encode_turns(messages, first, added, example)};
-    if (loss_on_ == LossOn::kCompletion && !alone) return {{encode_completion(messages, first, example)}};
+    if (loss_on_ == LossOn::kCompletion && !prompt_only) return {{encode_completion(messages, first, example)}};
     return {{encode_conversation(messages, example)}};
   } catch (const Error& error) {
     if (error.code() == ExitCode::kBadConfiguration) throw;  // every row has this error
@@ -172,8 +173,8 @@ std::vector<SupervisedSequence> SupervisedRows::encode_turns(const Json& message
 /// Rejects tools, tool calls and reasoning that the chat template does not render; transformers and TRL ignore this.
 void SupervisedRows::require_rendered(const Json& messages, const Example& example) const {
   const PromptEncoder& encoder = prompts_.encoder();
-  const auto rendered = [&](const Json& talk, const Json& tools) {
-    return encoder.full_conversation(talk, prompts_.variables(), tools);
+  const auto rendered = [&](const Json& conversation, const Json& tools) {
+    return encoder.full_conversation(conversation, prompts_.variables(), tools);
   };
   if (!example.tools.is_null() && rendered(messages, example.tools) == rendered(messages, nullptr))
     throw BadRow(example.place,
@@ -186,13 +187,13 @@ void SupervisedRows::require_rendered(const Json& messages, const Example& examp
     };
     const auto last = std::find_if(messages.rbegin(), messages.rend(), has_one);
     if (last == messages.rend()) return false;
-    const Json talk(Json::array_t(messages.begin(), last.base()));
-    Json without = talk;
-    for (Json& message : without) {
+    const Json conversation(Json::array_t(messages.begin(), last.base()));
+    Json stripped = conversation;
+    for (Json& message : stripped) {
       for (const char* field : fields) message.erase(field);
       if (!message.contains("content")) message["content"] = "";
     }
-    return rendered(without, example.tools) == rendered(talk, example.tools);
+    return rendered(stripped, example.tools) == rendered(conversation, example.tools);
   };
   if (is_ignored({"tool_calls"}))
     throw BadRow(example.place,
@@ -210,16 +211,16 @@ void SupervisedRows::require_rendered(const Json& messages, const Example& examp
 /// Rejects loss marks of messages that sft.loss_on would ignore.
 void SupervisedRows::check_loss_marks(const Json& messages, size_t first, size_t added,
                                       const std::string& place) const {
-  const bool of_completion = loss_on_ == LossOn::kCompletion && first < messages.size() && first > 0;
+  const bool only_completion = loss_on_ == LossOn::kCompletion && first < messages.size() && first > 0;
   for (size_t i = added; i < messages.size(); ++i) {
     const std::string name = "message " + std::to_string(i - added + 1);
     const std::optional<bool> marked = loss_mark(messages[i], name, place);
-    const bool by_turns = loss_on_ == LossOn::kAssistant, of_assistant = is_assistant(messages[i]);
-    if (by_turns && marked == true && !of_assistant)
+    const bool by_turns = loss_on_ == LossOn::kAssistant;
+    if (by_turns && marked == true && !is_assistant(messages[i]))
       throw BadRow(place,
                    name + " has a loss mark (weight or loss), but is not an assistant message, and " +
                        "sft.loss_on=assistant trains only on those. Fix: remove the mark, or set sft.loss_on=all");
-    if (!by_turns && marked == false && (!of_completion || i >= first))
+    if (!by_turns && marked == false && (!only_completion || i >= first))
       throw BadRow(place, name + " is excluded from the loss (weight or loss), but sft.loss_on=" +
                               (loss_on_ == LossOn::kAll ? "all" : "completion") +
                               " trains on all tokens. Fix: set sft.loss_on=assistant, or remove the mark");

@@ -75,7 +75,7 @@ class TemplateWords(support.Test):
     def test_variables_without_effect_on_first_prompts_are_refused(self):
         """Later rows may be conversations, so this is not an error for all rows."""
         self.rows = self.write_rows("texts.jsonl", [{"prompt": "hi", "answer": "1"}, {"prompt": [{"role": "user", "content": "hi"}], "answer": "1"}])
-        self.assertIn("data.chat_template_kwargs has no effect: the first row of no file goes through the chat template",
+        self.assertIn("data.chat_template_kwargs has no effect: no file's first row goes through the chat template",
                       self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
         self.assertIn("chat template variables: enable_thinking=false", self.explained("data.chat_template_kwargs=[enable_thinking=false]", "data.chat=always"))
 

@@ -140,12 +140,12 @@ TEST(Dataset, StopsAtATruncatedFileOrReadsItsCompleteRows) {
   if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   const std::string path = folder.write("rows.jsonl.gz", two_gzip_members().substr(0, 50));
-  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":2: the gzip file is cut off"),
+  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":2: the gzip file is truncated"),
             std::string::npos);
   const Dataset dataset = Dataset::open({path}, with("skip"));
   EXPECT_EQ(dataset.read(0).prompt, "a");
   EXPECT_TRUE(
-      dataset.notes()[1].starts_with("1 bad row is skipped; the first: " + path + ":2: the gzip file is cut off"));
+      dataset.notes()[1].starts_with("1 bad row is skipped; the first: " + path + ":2: the gzip file is truncated"));
 }
 
 /// The file has two rows and a truncated third one, compressed by Python's zlib.compressobj with a flush between them.
@@ -155,12 +155,12 @@ TEST(Dataset, ARowThatIsTruncatedWithItsFileIsBad) {
   const std::string path =
       folder.write("rows.jsonl.gz", bytes_of_hex("1f8b0800000000000203aa562a28cacf2d2851b2524a54d2514acc2b2e4f2d52b232a"
                                                  "ce5aa46c82421c918a1c824436400000000ffff"));
-  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":3: the gzip file is cut off here"),
+  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":3: the gzip file is truncated"),
             std::string::npos);
   const Dataset dataset = Dataset::open({path}, with("skip"));
   EXPECT_EQ(dataset.rows(), 3u);  // two rows and the truncated one
   EXPECT_EQ(dataset.read(1).prompt, "b");
-  EXPECT_TRUE(bad_row_of([&] { dataset.read(2); }).starts_with(path + ":3: the gzip file is cut off here"));
+  EXPECT_TRUE(bad_row_of([&] { dataset.read(2); }).starts_with(path + ":3: the gzip file is truncated"));
   EXPECT_TRUE(dataset.notes()[1].starts_with("1 bad row is skipped; ")) << dataset.notes()[1];
 }
 

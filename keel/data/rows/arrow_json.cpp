@@ -19,8 +19,8 @@ namespace {
 
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
-/// As 01234567-89ab-cdef-0123-456789abcdef.
-Json uuid_of(std::string_view bytes) {
+/// Formats 16 bytes as 01234567-89ab-cdef-0123-456789abcdef.
+Json format_uuid(std::string_view bytes) {
   std::string text;
   for (const char byte : bytes) {
     if (text.size() == 8 || text.size() == 13 || text.size() == 18 || text.size() == 23) text += '-';
@@ -35,7 +35,7 @@ struct ValueVisitor {
   int64_t& budget;
   Json value = {};
 
-  void take(size_t bytes) {
+  void spend_budget(size_t bytes) {
     if (static_cast<uint64_t>(budget) < bytes) throw RowTooLarge();
     budget -= static_cast<int64_t>(bytes);
   }
@@ -67,50 +67,51 @@ struct ValueVisitor {
     } else if constexpr (arrow::is_base_binary_type<Type>::value || arrow::is_binary_view_like_type<Type>::value ||
                          arrow::is_fixed_size_binary_type<Type>::value) {
       const std::string_view bytes = array.GetView(index);
-      take(bytes.size());
-      // Bytes are text where they can be (older writers did not say so); Json cannot hold others.
-      const bool text = arrow::is_string_type<Type>::value || Type::type_id == arrow::Type::STRING_VIEW ||
-                        (!first_bad_utf8(bytes) && bytes.find('\0') == std::string_view::npos);
-      return text ? Json(std::string(bytes)) : Json();
+      spend_budget(bytes.size());
+      // Older writers do not mark text, so valid UTF-8 without NUL is text. Json cannot hold other bytes.
+      const bool is_text = arrow::is_string_type<Type>::value || Type::type_id == arrow::Type::STRING_VIEW ||
+                           (!first_bad_utf8(bytes) && bytes.find('\0') == std::string_view::npos);
+      return is_text ? Json(std::string(bytes)) : Json();
     } else if constexpr (std::is_same_v<Type, arrow::MapType>) {
-      // Pairs, as pyarrow gives them: a map's keys need not be strings, nor differ.
+      // A list of pairs, as in pyarrow: the keys of a map need not be distinct strings.
       Json pairs = Json::array();
       const int64_t begin = array.value_offset(index), end = begin + array.value_length(index);
       for (int64_t i = begin; i < end; ++i)
-        pairs.push_back(Json::array({json_of(*array.keys(), i, budget), json_of(*array.items(), i, budget)}));
+        pairs.push_back(
+            Json::array({arrow_to_json(*array.keys(), i, budget), arrow_to_json(*array.items(), i, budget)}));
       return pairs;
     } else if constexpr (arrow::is_list_like_type<Type>::value || arrow::is_list_view_type<Type>::value) {
       Json list = Json::array();
       const int64_t begin = array.value_offset(index), end = begin + array.value_length(index);
-      for (int64_t i = begin; i < end; ++i) list.push_back(json_of(*array.values(), i, budget));
+      for (int64_t i = begin; i < end; ++i) list.push_back(arrow_to_json(*array.values(), i, budget));
       return list;
     } else if constexpr (arrow::is_struct_type<Type>::value) {
       Json object = Json::object();
       auto& entries = object.get_ref<Json::object_t&>();
       for (int i = 0; i < array.num_fields(); ++i) {
         const std::string& name = array.type()->field(i)->name();
-        take(name.size());
-        entries.emplace_back(name, json_of(*array.field(i), index, budget));
+        spend_budget(name.size());
+        entries.emplace_back(name, arrow_to_json(*array.field(i), index, budget));
       }
       return object;
     } else if constexpr (arrow::is_dictionary_type<Type>::value) {
-      return json_of(*array.dictionary(), array.GetValueIndex(index), budget);
+      return arrow_to_json(*array.dictionary(), array.GetValueIndex(index), budget);
     } else if constexpr (arrow::is_extension_type<Type>::value) {
       const auto& type = static_cast<const arrow::ExtensionType&>(*array.type());
-      if (type.extension_name() != "arrow.uuid") return json_of(*array.storage(), index, budget);
-      return uuid_of(static_cast<const arrow::FixedSizeBinaryArray&>(*array.storage()).GetView(index));
-    } else {  // none of the types that Parquet files are known to have
+      if (type.extension_name() != "arrow.uuid") return arrow_to_json(*array.storage(), index, budget);
+      return format_uuid(static_cast<const arrow::FixedSizeBinaryArray&>(*array.storage()).GetView(index));
+    } else {  // a type that is not known to occur in Parquet files
       throw std::runtime_error("values of the Arrow type " + array.type()->ToString() +
-                               " have no form in JSON. Fix: write the column as another type");
+                               " cannot be converted to JSON. Fix: write the column as another type");
     }
   }
 };
 
 }  // namespace
 
-Json json_of(const arrow::Array& array, int64_t index, int64_t& budget) {
+Json arrow_to_json(const arrow::Array& array, int64_t index, int64_t& budget) {
   ValueVisitor visitor{index, budget};
-  visitor.take(2);  // the least: a digit and a comma
+  visitor.spend_budget(2);  // the minimum: a digit and a comma
   if (array.IsNull(index)) return nullptr;
   const arrow::Status status = arrow::VisitArrayInline(array, &visitor);
   if (!status.ok()) throw std::runtime_error(status.message());

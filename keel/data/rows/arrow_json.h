@@ -18,8 +18,8 @@ class RowTooLarge : public std::runtime_error {
 };
 
 /// Converts one value of an Arrow array to Json, as pyarrow's to_pylist() does. Throws if the type has no JSON form.
-/// `budget` is the approximate number of bytes of JSON text left; the value's size is subtracted, and RowTooLarge is
-/// thrown at 0: a list of a billion nulls is a few bytes in a file.
-Json json_of(const arrow::Array& array, int64_t index, int64_t& budget);
+/// Subtracts the approximate size of the JSON text from `budget`, in bytes, and throws RowTooLarge if it is used up: a
+/// list of a billion nulls has only a few bytes in a file.
+Json arrow_to_json(const arrow::Array& array, int64_t index, int64_t& budget);
 
 }  // namespace keel

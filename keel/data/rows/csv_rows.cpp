@@ -23,38 +23,38 @@ struct Value {
   bool quoted;
 };
 
-/// Reads records with Arrow's parser, one at a time, so that each keeps its line number and a bad one spoils no other.
+/// Parses one record at a time with Arrow, so that each keeps its line number and a bad one does not affect others.
 class CsvRows final : public TextRows {
  public:
   CsvRows(std::string place, Spool& spool) : place_(std::move(place)), spool_(spool) {
     options_.newlines_in_values = true;
-    options_.ignore_empty_lines = false;  // they count as lines
+    options_.ignore_empty_lines = false;  // for line numbers
   }
 
   void add(std::string_view piece) override {
     if (damage_) return;
     text_ += piece;
-    if (text_.size() >= needed_) read_records(/*last=*/false);
+    if (text_.size() >= min_size_) parse_records(/*last=*/false);
   }
 
   std::optional<BadRow> finish() override {
-    if (!damage_) read_records(/*last=*/true);
+    if (!damage_) parse_records(/*last=*/true);
     return damage_;
   }
 
  private:
-  /// Reads all whole records of the text; with `last` the text is whole.
-  void read_records(bool last) {
-    constexpr size_t kWindow = size_t{1} << 16;  // the parser takes memory for all that it is given
+  /// Parses the complete records in text_. `last`: no more text follows.
+  void parse_records(bool last) {
+    constexpr size_t kWindow = size_t{1} << 16;  // the parser's memory grows with its input
     std::string_view rest = text_;
     for (size_t window = kWindow; !rest.empty();) {
       const std::string_view part = rest.substr(0, window);
       arrow::csv::BlockParser parser(options_, /*num_cols=*/-1, /*first_row=*/-1, /*max_num_rows=*/1);
       uint32_t size = 0;
-      const bool ends = last && part.size() == rest.size();
-      const arrow::Status status = ends ? parser.ParseFinal(part, &size) : parser.Parse(part, &size);
+      const bool is_end = last && part.size() == rest.size();
+      const arrow::Status status = is_end ? parser.ParseFinal(part, &size) : parser.Parse(part, &size);
       if (status.ok() && parser.num_rows() == 1) {
-        take_record(parser, part.substr(0, size));
+        write_record(parser, part.substr(0, size));
         rest.remove_prefix(size);
         window = kWindow;
       } else if (part.size() < rest.size()) {
@@ -67,12 +67,12 @@ class CsvRows final : public TextRows {
       damage_ = BadRow(place_ + ":" + std::to_string(line_), "a row of more than " + std::to_string(kMaxLineBytes) +
                                                                  " bytes. Fix: close its quotes, or shorten it");
     text_.erase(0, text_.size() - rest.size());
-    needed_ = 2 * text_.size();
+    min_size_ = 2 * text_.size();
   }
 
-  void take_record(const arrow::csv::BlockParser& parser, std::string_view text) {
+  void write_record(const arrow::csv::BlockParser& parser, std::string_view text) {
     std::vector<Value> values;
-    // Arrow 26 gives the visitor one argument more than its predecessors.
+    // Arrow 26 passes one more argument.
     (void)parser.VisitLastRow([&](const uint8_t* data, uint32_t size, bool quoted, auto...) {
       values.push_back({std::string(reinterpret_cast<const char*>(data), size), quoted});
       return arrow::Status::OK();
@@ -82,34 +82,33 @@ class CsvRows final : public TextRows {
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
     if (text.empty()) return;
     std::string problem;
-    const auto after = std::count(text.begin(), text.end(), '\n');
+    const auto lines = std::count(text.begin(), text.end(), '\n') + 1;
     if (first_bad_utf8(text))
       problem = "the row is not UTF-8. Fix: save the file as UTF-8";
     else if (!is_well_quoted(values, text))
       problem =
-          "its quotes do not fit: the last is not closed, or something follows one. Fix: put values with commas, "
+          "unbalanced quotes, or text after a closing quote. Fix: put values with commas, "
           "quotes or line breaks in quotes, and double the quotes inside; separate values with commas";
     if (names_.empty()) return read_header(values, line, problem);
     if (problem.empty() && values.size() != names_.size())
       problem = std::to_string(values.size()) + " values (the header names " + std::to_string(names_.size()) +
                 " columns). Fix: put values with commas in quotes";
     spool_.write(std::to_string(line) + " " +
-                 (problem.empty() ? json_line(row_of(values)) : "!" + std::to_string(after + 1) + " " + problem) +
-                 "\n");
+                 (problem.empty() ? json_line(make_row(values)) : "!" + std::to_string(lines) + " " + problem) + "\n");
   }
 
-  /// Arrow reads over quotes that are not closed or that something follows: what it read is written again and compared.
+  /// Arrow accepts unbalanced quotes and text after a closing quote, so this formats the values again and compares.
   static bool is_well_quoted(const std::vector<Value>& values, std::string_view text) {
-    std::string again;
+    std::string formatted;
     for (const Value& value : values) {
-      if (&value != &values.front()) again += ',';
-      if (!value.quoted) again += value.text;
+      if (&value != &values.front()) formatted += ',';
+      if (!value.quoted) formatted += value.text;
       if (!value.quoted) continue;
-      again += '"';
-      for (const char c : value.text) again.append(c == '"' ? 2 : 1, c);
-      again += '"';
+      formatted += '"';
+      for (const char c : value.text) formatted.append(c == '"' ? 2 : 1, c);
+      formatted += '"';
     }
-    return again == text;
+    return formatted == text;
   }
 
   void read_header(const std::vector<Value>& values, uint64_t line, const std::string& problem) {
@@ -127,9 +126,9 @@ class CsvRows final : public TextRows {
     }
   }
 
-  Json row_of(std::vector<Value>& values) const {
+  Json make_row(std::vector<Value>& values) const {
     Json row = Json::object();
-    auto& members = row.get_ref<Json::object_t&>();  // [] would search among all that are there
+    auto& members = row.get_ref<Json::object_t&>();  // operator[] would search all members
     for (size_t i = 0; i < names_.size(); ++i) {
       const bool empty = values[i].text.empty() && !values[i].quoted;
       members.emplace_back(names_[i], empty ? Json() : Json(std::move(values[i].text)));
@@ -140,8 +139,8 @@ class CsvRows final : public TextRows {
   std::string place_;
   Spool& spool_;
   arrow::csv::ParseOptions options_ = arrow::csv::ParseOptions::Defaults();
-  std::string text_;   // what is not read yet
-  size_t needed_ = 0;  // bytes of it that are worth another look
+  std::string text_;     // not parsed yet
+  size_t min_size_ = 0;  // size of text_ at which to parse again
   uint64_t line_ = 1;
   std::vector<std::string> names_;
   std::optional<BadRow> damage_;

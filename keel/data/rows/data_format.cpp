@@ -11,32 +11,32 @@
 namespace keel {
 namespace {
 
-struct Packing {
+struct FormatSignature {
   DataFormat format;
   std::string_view name, magic, ending;
 };
-constexpr std::array kPackings = {
-    Packing{DataFormat::kGzip, "gzip", "\x1f\x8b", ".gz"},
-    Packing{DataFormat::kZstd, "zstd", "\x28\xb5\x2f\xfd", ".zst"},
-    Packing{DataFormat::kParquet, "Parquet", "PAR1", ".parquet"},
+constexpr std::array kSignatures = {
+    FormatSignature{DataFormat::kGzip, "gzip", "\x1f\x8b", ".gz"},
+    FormatSignature{DataFormat::kZstd, "zstd", "\x28\xb5\x2f\xfd", ".zst"},
+    FormatSignature{DataFormat::kParquet, "Parquet", "PAR1", ".parquet"},
 };
 
-struct Archive {
+struct UnsupportedArchive {
   std::string_view name, magic, unpack;
 };
 constexpr std::array kArchives = {
-    Archive{"xz", std::string_view("\xfd\x37zX"), "xz -d"},
-    Archive{"zip", "PK\x03\x04", "unzip"},
-    Archive{"lz4", "\x04\x22\x4d\x18", "lz4 -d"},
-    Archive{"bzip2", "BZh", "bzip2 -d"},
+    UnsupportedArchive{"xz", std::string_view("\xfd\x37zX"), "xz -d"},
+    UnsupportedArchive{"zip", "PK\x03\x04", "unzip"},
+    UnsupportedArchive{"lz4", "\x04\x22\x4d\x18", "lz4 -d"},
+    UnsupportedArchive{"bzip2", "BZh", "bzip2 -d"},
 };
 
-/// Zstd frames that hold no data, as pzstd writes them first: 0x184D2A50 to 0x184D2A5F, low byte first.
+/// Recognises a zstd frame without data, which pzstd writes first: magic 0x184D2A50 to 0x184D2A5F, little-endian.
 bool starts_with_skippable_frame(std::string_view front) {
   return front.size() == 4 && front.substr(1) == "\x2a\x4d\x18" && (front[0] & 0xf0) == 0x50;
 }
 
-/// ".csv" of "rows.CSV.gz".
+/// Returns the lower-case ending before .gz or .zst: ".csv" of "rows.CSV.gz".
 std::string text_ending(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
   return lower_case((ending == ".gz" || ending == ".zst" ? path.stem() : path).extension().string());
@@ -49,15 +49,16 @@ DataFormat data_format(const std::filesystem::path& path) {
   std::string front(static_cast<size_t>(std::min<uint64_t>(file.size(), 4)), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(front)));
   if (starts_with_skippable_frame(front)) return DataFormat::kZstd;
-  for (const Packing& packing : kPackings) {
-    if (front.starts_with(packing.magic)) return packing.format;
-    if (path.extension() == packing.ending)
-      fail(ExitCode::kBadInput, path.string(), ": its name ends in ", packing.ending, ", but it holds no ",
-           packing.name, " data", front.empty() ? " (it is empty)" : "", ". Fix: get the file again or rename it");
+  for (const FormatSignature& signature : kSignatures) {
+    if (front.starts_with(signature.magic)) return signature.format;
+    if (path.extension() == signature.ending)
+      fail(ExitCode::kBadInput, path.string(), ": its name ends in ", signature.ending, ", but it is not ",
+           signature.name, " data", front.empty() ? " (it is empty)" : "",
+           ". Fix: download the file again, or rename it");
   }
-  for (const Archive& archive : kArchives)
+  for (const UnsupportedArchive& archive : kArchives)
     if (front.starts_with(archive.magic) && path.extension() != ".xlsx")
-      fail(ExitCode::kBadInput, path.string(), ": files packed with ", archive.name, " are not read. Fix: unpack it (",
+      fail(ExitCode::kBadInput, path.string(), ": ", archive.name, " files are not supported. Fix: unpack it (",
            archive.unpack, "), or pack it with gzip or zstd");
   return DataFormat::kText;
 }
@@ -71,7 +72,7 @@ TextFormat text_format(const std::filesystem::path& path, std::string_view begin
   for (const char* table : {".tsv", ".xlsx", ".xls", ".arrow", ".feather"})
     if (ending == table && !json)
       fail(ExitCode::kBadInput, path.string(), ": ", table,
-           " files are not read. Fix: save it as JSON lines, CSV or Parquet");
+           " files are not supported. Fix: save it as JSON lines, CSV or Parquet");
   if (ending == ".csv" && json)
     fail(ExitCode::kBadInput, path.string(), ": its name ends in .csv, but it holds JSON. Fix: rename it to .jsonl");
   if (opening == '[') return TextFormat::kJsonList;

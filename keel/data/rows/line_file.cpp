@@ -12,24 +12,25 @@ namespace {
 
 constexpr uint64_t kBlockBytes = uint64_t{64} << 10;
 constexpr size_t kScanBytes = size_t{1} << 20;
-/// Returns whether there is more than blanks in a part of a line that starts at `offset` of its file.
+
+/// Returns whether a part of a line, at `offset` of the file, is not blank. Ignores a byte order mark.
 bool has_content(std::string_view part, uint64_t offset) {
   for (; offset < kByteOrderMark.size() && part.starts_with(kByteOrderMark[offset]); ++offset) part.remove_prefix(1);
   return part.find_first_not_of(" \t\r") != std::string_view::npos;
 }
 
-/// Cuts bytes that come in pieces into lines.
+/// Splits a stream of bytes into lines.
 class LineScanner {
  public:
-  /// Called for each line that is not blank, with the byte it starts at; false ends the scan.
+  /// Called for each line that is not blank, with its byte offset. Returns whether to continue.
   using OnLine = std::function<bool(const TextLine&, uint64_t offset)>;
   /// `keep_text` false leaves the texts empty, for counting.
   LineScanner(OnLine on_line, bool keep_text, uint64_t offset = 0, uint64_t lines_before = 0)
-      : on_line_(std::move(on_line)), keep_text_(keep_text), offset_(offset), begin_(offset) {
+      : on_line_(std::move(on_line)), keep_text_(keep_text), offset_(offset), line_offset_(offset) {
     line_.number = lines_before + 1;
   }
 
-  /// Returns whether to go on.
+  /// Returns whether to continue.
   bool add(std::string_view bytes) {
     while (!bytes.empty()) {
       const size_t newline = bytes.find('\n');
@@ -52,18 +53,18 @@ class LineScanner {
 
  private:
   bool end_line() {
-    const bool go_on = !has_content_ || on_line_(line_, begin_);
+    const bool continues = !has_content_ || on_line_(line_, line_offset_);
     line_.text.clear();
     line_.size = 0;
     ++line_.number;
     has_content_ = false;
-    begin_ = offset_;
-    return go_on;
+    line_offset_ = offset_;
+    return continues;
   }
 
   OnLine on_line_;
   bool keep_text_, has_content_ = false;
-  uint64_t offset_, begin_;  // of the next byte, of the line
+  uint64_t offset_, line_offset_;  // of the next byte; of the line
   TextLine line_;
 };
 
@@ -106,13 +107,13 @@ void LineFile::add(const TextLine& line, uint64_t offset) {
 TextLine LineFile::read(uint64_t row) const {
   if (row >= rows_) fail(ExitCode::kInternal, "row ", row, " of ", rows_);
   const auto after = std::upper_bound(blocks_.begin(), blocks_.end(), row,
-                                      [](uint64_t wanted, const Block& block) { return wanted < block.row; });
+                                      [](uint64_t index, const Block& block) { return index < block.row; });
   const Block& block = *(after - 1);
-  uint64_t at = block.row;
+  uint64_t index = block.row;
   TextLine found;
   LineScanner scanner(
       [&](const TextLine& line, uint64_t) {
-        if (at++ < row) return true;
+        if (index++ < row) return true;
         found = line;
         return false;
       },

@@ -20,7 +20,7 @@ constexpr uint64_t kMaxLineBytes = uint64_t{16} << 20;
 struct TextLine {
   std::string text;     // without its newline; truncated at kMaxLineBytes
   uint64_t size = 0;    // of the whole line
-  uint64_t number = 0;  // from 1, blank lines counted
+  uint64_t number = 0;  // from 1, including blank lines
 };
 
 /// The lines of a text file by index. Keeps an index with one entry per 64 KB instead of the file.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kRowsAtOnce = 64;
 
-std::unique_ptr<parquet::arrow::FileReader> open_sound(const std::filesystem::path& path, arrow::MemoryPool& memory) {
+std::unique_ptr<parquet::arrow::FileReader> open_valid(const std::filesystem::path& path, arrow::MemoryPool& memory) {
   std::unique_ptr<parquet::arrow::FileReader> reader;
   const std::string problem = arrow_problem([&] { return open_parquet(path, memory, kRowsAtOnce).Value(&reader); });
   if (!problem.empty())
@@ -39,38 +39,39 @@ class GroupUnpacker {
       }
       return arrow::Status::OK();
     });
-    if (!problem.empty()) lose(problem);
+    if (!problem.empty()) skip_rest(problem);
   }
 
  private:
   void add(const arrow::RecordBatch& batch) {
-    const bool sound = batch.ValidateFull().ok();
+    const bool is_valid = batch.ValidateFull().ok();
     for (int64_t i = 0; i < batch.num_rows(); ++i) {
-      const arrow::Status status = sound ? arrow::Status::OK() : batch.Slice(i, 1)->ValidateFull();
-      put(status.ok() ? line_of(batch, i) : "!1 " + arrow_message(status.message()));
+      const arrow::Status status = is_valid ? arrow::Status::OK() : batch.Slice(i, 1)->ValidateFull();
+      write_line(status.ok() ? row_text(batch, i) : "!1 " + arrow_message(status.message()));
       ++row_;
     }
   }
 
-  static std::string line_of(const arrow::RecordBatch& batch, int64_t index) {
-    int64_t room = kMaxLineBytes;
+  static std::string row_text(const arrow::RecordBatch& batch, int64_t index) {
+    int64_t budget = kMaxLineBytes;
     Json row = Json::object();
     auto& columns = row.get_ref<Json::object_t&>();
     try {
       for (int c = 0; c < batch.num_columns(); ++c)
-        columns.emplace_back(batch.column_name(c), json_of(*batch.column(c), index, room));
+        columns.emplace_back(batch.column_name(c), arrow_to_json(*batch.column(c), index, budget));
     } catch (const RowTooLarge&) {
       return "!1 a row of more than " + std::to_string(kMaxLineBytes) + " bytes";
     }
     return row.dump();
   }
 
-  void lose(const std::string& reason) {
-    if (row_ < rows_) put("!" + std::to_string(rows_ - row_) + " " + reason);
+  /// Reports the rest of the row group as unreadable.
+  void skip_rest(const std::string& reason) {
+    if (row_ < rows_) write_line("!" + std::to_string(rows_ - row_) + " " + reason);
     row_ = rows_;
   }
 
-  void put(const std::string& text) {
+  void write_line(const std::string& text) {
     spool_.write(std::to_string(group_) + " " + std::to_string(row_) + " ");
     spool_.write(text);
     spool_.write("\n");
@@ -86,7 +87,7 @@ class GroupUnpacker {
 
 void unpack_parquet(const std::filesystem::path& path, Spool& spool) {
   arrow::CappedMemoryPool memory(arrow::system_memory_pool(), kMaxParquetMemory);
-  const auto reader = open_sound(path, memory);
+  const auto reader = open_valid(path, memory);
   for (int group = 0; group < reader->num_row_groups(); ++group) {
     const int64_t rows = reader->parquet_reader()->metadata()->RowGroup(group)->num_rows();
     GroupUnpacker(group, rows, spool).unpack(*reader);

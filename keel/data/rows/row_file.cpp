@@ -46,8 +46,8 @@ class TextSink {
   std::unique_ptr<TextRows> rows_;
 };
 
-/// The format of an unpacked text.
-TextFormat text_format_of(const std::filesystem::path& path) {
+/// Detects the format of a file that is not compressed.
+TextFormat detect_text_format(const std::filesystem::path& path) {
   constexpr uint64_t kBeginning = 4096;
   const InputFile file = InputFile::open(path);
   std::string beginning(static_cast<size_t>(std::min(file.size(), kBeginning)), '\0');
@@ -83,17 +83,16 @@ UnpackLimits limits_for(DataFormat format) {
 uint64_t take_number(std::string_view& text) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) fail(ExitCode::kInternal, "a line of a temporary file lost its number");
+  if (error != std::errc()) fail(ExitCode::kInternal, "a line of a temporary file has no number");
   text.remove_prefix(static_cast<size_t>(end - text.data()) + 1);
   return number;
 }
 
-/// Returns whether a line looks like a CSV header.
-bool is_header(std::string_view text) {
+bool looks_like_csv_header(std::string_view text) {
   return !text.empty() && is_letter(text[0]) && text.find(',') != std::string_view::npos;
 }
 
-void refuse_long(const TextLine& line, const std::string& place) {
+void reject_long_line(const TextLine& line, const std::string& place) {
   if (line.size > kMaxLineBytes)
     throw BadRow(place, "a row of at least " + std::to_string(line.size) + " bytes (at most 16 MiB are read). Fix: " +
                             "shorten it, or move large content to a file that the reward reads");
@@ -103,7 +102,7 @@ void refuse_long(const TextLine& line, const std::string& place) {
 
 RowFile RowFile::open(const std::filesystem::path& path, std::optional<UnpackLimits> limits) {
   const DataFormat format = data_format(path);
-  if (format == DataFormat::kText && text_format_of(path) == TextFormat::kJsonLines)
+  if (format == DataFormat::kText && detect_text_format(path) == TextFormat::kJsonLines)
     return RowFile(path, format, TextFormat::kJsonLines, LineFile::open(path), std::nullopt);
   return unpack(path, format, limits.value_or(limits_for(format)));
 }
@@ -148,10 +147,10 @@ void RowFile::for_each(const std::function<void(Row)>& on_row, const std::functi
 Row RowFile::parse(const TextLine& line) const {
   if (format_ == DataFormat::kParquet || text_ != TextFormat::kJsonLines) return parse_unpacked(line);
   Row row{nullptr, path_.string() + ":" + std::to_string(line.number)};
-  refuse_long(line, row.place);
+  reject_long_line(line, row.place);
   std::string_view text = line.text;
   if (line.number == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  if (line.number == 1 && is_header(text))
+  if (line.number == 1 && looks_like_csv_header(text))
     throw BadRow(row.place, "not JSON. Fix: if it is a CSV file, rename it to .csv");
   row.value = parse_row(text, row.place);
   return row;
@@ -166,14 +165,15 @@ Row RowFile::parse_unpacked(const TextLine& line) const {
   } else {
     row.place += ":" + std::to_string(take_number(text));
   }
-  refuse_long(line, row.place);
+  reject_long_line(line, row.place);
   if (text.starts_with("!")) {
     text.remove_prefix(1);
-    const uint64_t lost = take_number(text);
-    const std::string what = lost > 1 ? "this row and the " + std::to_string(lost - 1) + " after it are unreadable: "
-                             : format_ == DataFormat::kParquet ? "unreadable: "
-                                                               : "";
-    throw BadRow(row.place, what + std::string(text), lost);
+    const uint64_t unreadable = take_number(text);
+    const std::string prefix = unreadable > 1
+                                   ? "this row and the " + std::to_string(unreadable - 1) + " after it are unreadable: "
+                               : format_ == DataFormat::kParquet ? "unreadable: "
+                                                                 : "";
+    throw BadRow(row.place, prefix + std::string(text), unreadable);
   }
   row.value = parse_row(text, row.place);
   return row;

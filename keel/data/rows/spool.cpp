@@ -25,11 +25,11 @@ Spool::Spool(const std::filesystem::path& origin, uint64_t origin_bytes, const U
     : origin_(origin.string()), folder_(temporary_folder()), origin_bytes_(origin_bytes), limits_(limits) {
   std::string name = folder_ + "/keel-rows-XXXXXX";
   handle_ = FileHandle(mkostemp(name.data(), O_CLOEXEC));
-  if (!handle_.is_open()) refuse(errno);
+  if (!handle_.is_open()) fail_on_io(errno);
   unlink(name.c_str());
 }
 
-void Spool::refuse(int error) const {
+void Spool::fail_on_io(int error) const {
   fail(ExitCode::kHealthGuard, origin_, ": unpacking it into a temporary file in ", folder_,
        " failed: ", std::strerror(error),
        ". Fix: free space there, set TMPDIR to a folder on a larger disk, or unpack it to JSON lines yourself");
@@ -46,17 +46,17 @@ void Spool::write(std::string_view bytes) {
 }
 
 void Spool::flush() {
-  const bool unfolds = bytes() > limits_.harmless && bytes() / limits_.expansion > origin_bytes_;
-  if (unfolds || bytes() > limits_.total)
+  const bool exceeds_ratio = bytes() > limits_.harmless && bytes() / limits_.expansion > origin_bytes_;
+  if (exceeds_ratio || bytes() > limits_.total)
     fail(ExitCode::kBadInput, origin_, ": its ", origin_bytes_, " bytes unpack to more than ", bytes(), " (at most ",
-         unfolds ? std::to_string(limits_.expansion) + " times, as a guard against decompression bombs"
-                 : std::to_string(limits_.total),
+         exceeds_ratio ? std::to_string(limits_.expansion) + " times, as a guard against decompression bombs"
+                       : std::to_string(limits_.total),
          "). Fix: if the file is trusted, unpack it yourself; JSON lines have no limit");
   std::string_view rest = pending_;
   while (!rest.empty()) {
     const ssize_t written = ::write(handle_.get(), rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse(errno);
+    if (written < 0) fail_on_io(errno);
     rest.remove_prefix(static_cast<size_t>(written));
     written_ += static_cast<uint64_t>(written);
   }
@@ -66,7 +66,7 @@ void Spool::flush() {
 LineFile Spool::finish(LastLine last_line) {
   flush();
   if (last_line == LastLine::kDropUnlessWhole && ftruncate(handle_.get(), static_cast<off_t>(whole_bytes_)) != 0)
-    refuse(errno);
+    fail_on_io(errno);
   return LineFile::open("/proc/self/fd/" + std::to_string(handle_.get()));
 }
 

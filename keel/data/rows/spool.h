@@ -35,7 +35,7 @@ class Spool {
  private:
   uint64_t bytes() const { return written_ + pending_.size(); }
   void flush();
-  [[noreturn]] void refuse(int error) const;
+  [[noreturn]] void fail_on_io(int error) const;
 
   std::string origin_, folder_;
   uint64_t origin_bytes_;

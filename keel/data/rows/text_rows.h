@@ -12,7 +12,7 @@
 namespace keel {
 
 /// Splits a text that is not JSON lines into rows. Each becomes a line of the spool: its line number, a space, and its
-/// JSON object, or "!1 " and the error instead of the object.
+/// JSON object, or "!LINES " and the error instead of the object.
 class TextRows {
  public:
   virtual ~TextRows() = default;

@@ -102,7 +102,7 @@ TEST_P(CompressedRows, OfATruncatedFileEndWithABadRow) {
   EXPECT_EQ(file.read(0).value["prompt"], "a");  // the first member is complete
   EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find(path + (is_gzip() ? ":4: the " : ":2: the ")),
             std::string::npos);
-  EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find("is cut off"), std::string::npos);
+  EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find("is truncated"), std::string::npos);
 }
 
 TEST_P(CompressedRows, OfADamagedFileEndWithABadRow) {
@@ -134,7 +134,7 @@ TEST(RowFile, SkipsZstdFramesWithoutData) {
   EXPECT_EQ(rows(size + data.substr(0, second) + empty + large + data.substr(second) + empty), expected);
   EXPECT_EQ(rows(empty), std::vector<std::string>{});
   const RowFile cut = RowFile::open(folder.write("cut.jsonl.zst", data + large.substr(0, 100)));
-  EXPECT_NE(bad_row_of([&] { cut.read(3); }).find("the zstd file is cut off"), std::string::npos);
+  EXPECT_NE(bad_row_of([&] { cut.read(3); }).find("the zstd file is truncated"), std::string::npos);
 }
 
 /// 15,000 rows {} compressed by Python's gzip and by pyarrow, and 15,000 nulls written by pyarrow.

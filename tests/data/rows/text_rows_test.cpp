@@ -84,7 +84,7 @@ TEST(JsonList, ReportsAnIncompleteList) {
   const Read more = read_all(folder.write("more.json", "[{\"a\": 1}]\n{\"a\": 2}"));
   EXPECT_EQ(more.rows.size(), 1u);
   ASSERT_EQ(more.bad.size(), 1u);
-  EXPECT_NE(more.bad[0].find("more.json:2: something follows the end of the list"), std::string::npos) << more.bad[0];
+  EXPECT_NE(more.bad[0].find("more.json:2: there is text after the end of the list"), std::string::npos) << more.bad[0];
 }
 
 // Expected values are from Python's csv.DictReader, except that empty values are null here.
@@ -131,19 +131,19 @@ TEST_F(Csv, ABadRecordIsABadRowAndABadHeaderIsAnError) {
   EXPECT_EQ(read.rows, Texts{"{\"prompt\":\"good\",\"answer\":\"5\"}"});
   const Texts expected = {"rows.csv:2: 3 values (the header names 2", "rows.csv:3: 1 values",
                           "rows.csv:4: its quotes do", "rows.csv:5: the row is not UTF-8",
-                          "rows.csv:7: its quotes do not fit"};
+                          "rows.csv:7: unbalanced quotes"};
   ASSERT_EQ(read.bad.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i)
     EXPECT_NE(read.bad[i].find(expected[i]), std::string::npos) << read.bad[i] << " / " << expected[i];
   EXPECT_NE(read_all(folder.write("other.csv", "prompt;answer\n\"a\";\"1\"\n")).bad.at(0).find("with commas"),
             std::string::npos);
   const Read open = read_all(folder.write("open.csv", "prompt,answer\n\"a,1\nb,2\nc,3\n"));
-  EXPECT_NE(open.bad.at(0).find("open.csv:2: this row and the 2 after it are unreadable: its quotes do not fit"),
+  EXPECT_NE(open.bad.at(0).find("open.csv:2: this row and the 2 after it are unreadable: unbalanced quotes"),
             std::string::npos);
   for (const auto& [header, problem] : {std::pair{"a,a\n1,2\n", "twice"},
                                         {"a,,b\n1,2,3\n", "has no name"},
                                         {",prompt\n0,a\n", "index=False"},
-                                        {"\"a\"b\n1\n", "its quotes do not fit"}})
+                                        {"\"a\"b\n1\n", "unbalanced quotes"}})
     EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("header.csv", header)); }).find(problem), std::string::npos);
   EXPECT_EQ(read_all(folder.write("spaced.csv", "prompt , answer\na, 1\n")).rows,
             Texts{"{\"prompt\":\"a\",\"answer\":\" 1\"}"});
@@ -179,7 +179,7 @@ TEST(TextFormats, AreRecognizedByTheirContentOrName) {
   EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("rows.csv", "{\"prompt\": \"a\"}\n")); }).find("holds JSON"),
             std::string::npos);
   for (const auto& [name, text] : {std::pair{"rows.tsv", "prompt\tanswer\na\t1\n"}, {"rows.xlsx", "PK\x03\x04"}})
-    EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write(name, text)); }).find(" files are not read"),
+    EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write(name, text)); }).find(" files are not supported"),
               std::string::npos);
 }
 

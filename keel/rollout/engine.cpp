@@ -4,10 +4,10 @@
 #include <ATen/DeviceAccelerator.h>
 
 #include "keel/core/error.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/options.h"
 #include "keel/core/strings.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/ops/cuda_graph.h"
 #include "keel/ops/sampler.h"
 #include "keel/rollout/sampling_weights.h"
@@ -136,10 +136,11 @@ std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, co
     } catch (const c10::OutOfMemoryError& error) {
       const int64_t batch_size = std::min<int64_t>(attempt.max_sequences, prompts.size() * attempt.samples_per_prompt);
       constexpr double kGiB = 1 << 30;
-      const std::string need = fixed(static_cast<double>(Decoding::kv_cache_bytes(model_, prompts, attempt)) / kGiB, 1);
+      const std::string cache_gib =
+          fixed(static_cast<double>(Decoding::kv_cache_bytes(model_, prompts, attempt)) / kGiB, 1);
       if (halved || returned_groups || batch_size < 2)
         fail(ExitCode::kBadConfiguration, "rollout: the memory of ", model_.device().str(), " is too small to decode ",
-             batch_size, " sequences together: their KV cache alone takes up to ", need,
+             batch_size, " sequences together: their KV cache alone takes up to ", cache_gib,
              " GiB. Fix: ", attempt.memory_hint, " (", std::string_view(error.what_without_backtrace()).substr(0, 300),
              ")");
       attempt.max_sequences = batch_size / 2;
@@ -149,7 +150,7 @@ std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, co
       }
       if (events.warning)
         events.warning("the device's memory is too small to decode " + std::to_string(batch_size) +
-                       " sequences together: their KV cache alone takes up to " + need + " GiB; going on with " +
+                       " sequences together: their KV cache alone takes up to " + cache_gib + " GiB; continuing with " +
                        std::to_string(attempt.max_sequences));
     }
   }

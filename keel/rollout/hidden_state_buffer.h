@@ -21,7 +21,7 @@ class HiddenStateBuffer {
  private:
   void reserve(const Tensor& like, int64_t count);
 
-  std::vector<std::vector<int64_t>> rows_;  // of each rollout, in states_
+  std::vector<std::vector<int64_t>> rows_;  // in states_, by rollout
   Tensor states_;                           // [capacity, H]
   int64_t used_ = 0, live_ = 0;             // rows written; rows among them that are not yet taken
 };

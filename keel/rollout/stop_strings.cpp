@@ -18,12 +18,14 @@ size_t find_first(const std::string& text, const std::vector<std::string>& strin
 
 /// The text without special tokens that precedes a byte position of the text with special tokens.
 std::string text_up_to(size_t position, const Tokenizer& tokenizer, std::span<const int32_t> tokens) {
-  const auto size_with_special = [&](size_t count) { return tokenizer.decode(tokens.first(count), false).size(); };
-  size_t before = tokens.size() - 1;
-  while (before > 0 && size_with_special(before) > position) --before;
-  const size_t rest = before > 0 ? position - size_with_special(before) : position;
-  const size_t size = tokenizer.decode(tokens.first(before), true).size();
-  return tokenizer.decode(tokens.first(before + 1), true).substr(0, size + rest);
+  const auto size_with_special = [&](size_t count) {
+    return tokenizer.decode(tokens.first(count), /*skip_special=*/false).size();
+  };
+  size_t whole_tokens = tokens.size() - 1;  // that end at or before the position
+  while (whole_tokens > 0 && size_with_special(whole_tokens) > position) --whole_tokens;
+  const size_t bytes_of_next = whole_tokens > 0 ? position - size_with_special(whole_tokens) : position;
+  const auto decode_plain = [&](size_t count) { return tokenizer.decode(tokens.first(count), /*skip_special=*/true); };
+  return decode_plain(whole_tokens + 1).substr(0, decode_plain(whole_tokens).size() + bytes_of_next);
 }
 
 }  // namespace
@@ -49,10 +51,10 @@ std::optional<std::string> StopStrings::text_before(const Tokenizer& tokenizer, 
     return found_at_end(skip_special) ? find_first(tokenizer.decode(tokens, skip_special), strings_)
                                       : std::string::npos;
   };
-  const size_t plain = find(true), with_special = find(false);
+  const size_t plain = find(/*skip_special=*/true), with_special = find(/*skip_special=*/false);
   if (plain == std::string::npos && with_special == std::string::npos) return std::nullopt;
-  const std::string text =
-      with_special == std::string::npos ? tokenizer.decode(tokens, true) : text_up_to(with_special, tokenizer, tokens);
+  const std::string text = with_special == std::string::npos ? tokenizer.decode(tokens, /*skip_special=*/true)
+                                                             : text_up_to(with_special, tokenizer, tokens);
   return text.substr(0, std::min(plain, text.size()));
 }
 

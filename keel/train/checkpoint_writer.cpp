@@ -36,24 +36,24 @@ void CheckpointWriter::save(const std::function<Checkpoint()>& collect, SaveMode
   folder_.write([&] {
     checkpoint.lines = folder_.sync();
     last_state_ = to_json(checkpoint.state);
-    const bool report = std::chrono::steady_clock::now() - reported_at_ >= kReportInterval;
-    if (report) reported_at_ = std::chrono::steady_clock::now();
+    const bool report_due = std::chrono::steady_clock::now() - reported_at_ >= kReportInterval;
+    if (report_due) reported_at_ = std::chrono::steady_clock::now();
     const auto write = [run = folder_.path(), keep = config_.checkpoint.keep, first = last_.empty(),
-                        report](const Checkpoint& saved) {
+                        report_due](const Checkpoint& saved) {
       Stopwatch watch(at::kCPU);
       SaveResult result{.checkpoint = save_checkpoint(run / "checkpoints", saved, keep, first)};
       set_resumable();
-      if (report) result.report_failure = refresh_report(run);
+      if (report_due) result.report_failure = refresh_report(run);
       result.seconds = watch.lap();
       return result;
     };
     if (mode == SaveMode::kBlocking || !try_copy(checkpoint)) return record(write(checkpoint));
-    // If no thread can be started, async() defers the write to wait(). The shared_ptr makes `later` copyable, because a
-    // failed thread start would consume a moved argument.
-    const auto later = [write, copy = std::make_shared<const Checkpoint>(std::move(checkpoint))] {
+    // If no thread can be started, async() defers the write to wait(). The shared_ptr makes `write_copy` copyable,
+    // because a failed thread start would consume a moved argument.
+    const auto write_copy = [write, copy = std::make_shared<const Checkpoint>(std::move(checkpoint))] {
       return write(*copy);
     };
-    writing_ = std::async(std::launch::async | std::launch::deferred, later);
+    writing_ = std::async(std::launch::async | std::launch::deferred, write_copy);
   });
 }
 
@@ -103,7 +103,7 @@ std::string CheckpointWriter::describe_recovery(int64_t step) {
   }
   if (newest.empty())
     return "No complete checkpoint is left: all " + std::to_string(step) + " steps are lost. Start the run again";
-  const int64_t lost = step - std::stoll(newest.filename().string().substr(5));
+  const int64_t lost = step - step_of_checkpoint(newest);
   return "The last complete checkpoint is " + (folder_.current_path() / "checkpoints" / newest.filename()).string() +
          "; steps lost after it: " + std::to_string(lost) + ". Continue with: " + resume_command() + flag;
 }

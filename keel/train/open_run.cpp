@@ -56,9 +56,9 @@ void warn_of_changed_dropout(const Config& config, Console& console) {
 }
 
 std::string new_run_id() {
-  std::random_device noise;
+  std::random_device entropy;
   char digits[17];
-  snprintf(digits, sizeof(digits), "%08x%08x", noise(), noise());
+  snprintf(digits, sizeof(digits), "%08x%08x", entropy(), entropy());
   return digits;
 }
 

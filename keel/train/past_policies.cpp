@@ -26,8 +26,8 @@ PastTensors parse_past_tensors(const std::vector<NamedTensor>& state, const std:
   PastTensors saved;
   for (const NamedTensor& tensor : state) {
     if (!tensor.name.starts_with(kPast)) continue;
-    const char *const digits = tensor.name.data() + std::string_view(kPast).size(), *const end = tensor.name.data() +
-                                                                                                 tensor.name.size();
+    const char* const digits = tensor.name.data() + std::string_view(kPast).size();
+    const char* const end = tensor.name.data() + tensor.name.size();
     int64_t step = 0;
     const auto [rest, error] = std::from_chars(digits, end, step);
     if (error != std::errc() || rest == end || *rest != '.')

@@ -200,7 +200,7 @@ Json used_setting(const std::filesystem::path& run, const char* setting) {
   return json_if_any(run / "used.json").value(setting, Json());
 }
 
-/// The same for lora.adapter.
+/// Fails if lora.adapter now names another adapter than the run started from.
 void require_same_start_adapter(const Config& config, const Checkpoint& checkpoint) {
   const std::string& path = config.lora.adapter;
   const Json then = used_setting(config.run.dir, kAdapterFingerprintKey);

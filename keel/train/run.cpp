@@ -135,16 +135,16 @@ ExitCode Run::run_phases() {
 
 /// Returns false if a stop was requested.
 bool Run::run_sft() {
-  bool due = false;
+  bool save_due = false;
   while (true) {
     evaluator_.measure_loss_if_due(*sft_trainer_, demonstrations_);
     if (sft_trainer_->done(state_)) begin_phase(config_.has_rl() ? Phase::kRl : Phase::kDone);
     checkpoints_.wait_if_ended();
     if (save_if_stopped()) return false;
     if (state_.phase != Phase::kSft) break;
-    if (due) save(SaveMode::kInBackground);
+    if (save_due) save(SaveMode::kInBackground);
     sft_step();
-    due = checkpoints_.due(state_.step());
+    save_due = checkpoints_.due(state_.step());
   }
   save();
   return true;
@@ -171,19 +171,19 @@ void Run::sft_step() {
 bool Run::run_rl() {
   log_.begin_rl(state_.rl.steps);
   check_logprobs();
-  bool due = false;
+  bool save_due = false;
   while (true) {
     const bool best = evaluator_.evaluate_if_due(*trainer_);
     checkpoints_.wait_if_ended();
     if (save_if_stopped()) return false;
     if (state_.rl.steps >= config_.train.steps) break;
-    if (due || best) save(SaveMode::kInBackground);
+    if (save_due || best) save(SaveMode::kInBackground);
     rl_step();
-    due = state_.rl.steps < config_.train.steps && checkpoints_.due(state_.step());
+    save_due = state_.rl.steps < config_.train.steps && checkpoints_.due(state_.step());
     // A requested stop saves anyway. An evaluation that is due comes first, because it may make this step the best.
-    if (!due || stop_requested() || (config_.checkpoint.keeps_best() && evaluator_.due())) continue;
+    if (!save_due || stop_requested() || (config_.checkpoint.keeps_best() && evaluator_.due())) continue;
     save(SaveMode::kInBackground);
-    due = false;
+    save_due = false;
   }
   state_.phase = Phase::kDone;
   save();
@@ -249,9 +249,12 @@ Checkpoint Run::checkpoint() const {
   const MasterWeights& masters = trainer_ ? trainer_->masters() : sft_trainer_->masters();
   const CriticTraining* critic = trainer_ ? trainer_->critic() : nullptr;
   require_finite_weights(masters, critic ? &critic->masters() : nullptr, state_, config_, folder_.checkpoints());
-  const auto of = [](const MasterWeights& all) { return [&](const Weight& weight) { return all.value_of(weight); }; };
+  const auto values_of = [](const MasterWeights& all) {
+    return [&](const Weight& weight) { return all.value_of(weight); };
+  };
   LoadedModel policy = policy_;
-  policy.model = policy.model.has_adapter() ? policy.model.merged(masters) : policy.model.with_replaced(of(masters));
+  policy.model =
+      policy.model.has_adapter() ? policy.model.merged(masters) : policy.model.with_replaced(values_of(masters));
   Checkpoint checkpoint{.policy = std::move(policy),
                         .optimizer = sft_trainer_ ? sft_trainer_->optimizer_state() : trainer_->optimizer_state(),
                         .state = state_,
@@ -259,7 +262,7 @@ Checkpoint Run::checkpoint() const {
                         .config = to_json(config_),
                         .run = id_,
                         .adapter = masters.value_of(policy_.model.adapter_weights())};
-  if (critic != nullptr) checkpoint.critic = critic->critic().with_replaced(of(critic->masters()));
+  if (critic != nullptr) checkpoint.critic = critic->critic().with_replaced(values_of(critic->masters()));
   return checkpoint;
 }
 

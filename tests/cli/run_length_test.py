@@ -65,7 +65,7 @@ class RunLength(own_files.Test):
 
     def test_contradicting_steps_and_epochs_are_refused(self):
         both = self.configuration("both", train={"steps": 5, "data_epochs": 2})
-        self.assert_refused(support.keel("train", both), 2, "train.steps is 5", "over 20 prompts are 14 steps", "remove one of the two")
+        self.assert_refused(support.keel("train", both), 2, "train.steps is 5", "over 20 prompts gives 14 steps", "remove one of the two")
         self.assert_refused(support.keel("train", both, "--explain"), 2, "train.steps is 5")
         typed = support.keel("train", both, "--explain", "train.steps=2")
         self.assert_exit(typed, 0, "2 steps, 1 pass")

@@ -426,7 +426,7 @@ TEST(Rollouts, HalveTheBatchIfMemoryRunsOut) {
                                                }});
   EXPECT_EQ(rollouts.size(), 5000u);
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("going on with 2500"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("continuing with 2500"), std::string::npos) << warnings[0];
   request.max_new_tokens = 2000;
   const std::string refusal = error_of(2, [&] { RolloutEngine(model, tokenizer).generate(prompts, request); });
   EXPECT_NE(refusal.find("lower rollout.max_sequences"), std::string::npos) << refusal;

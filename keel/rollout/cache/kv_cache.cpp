@@ -18,11 +18,11 @@ at::TensorOptions cache_options(at::ScalarType type, at::Device device) {
 
 KvCache::KvCache(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device) {
   const at::TensorOptions options = cache_options(type, device);
-  const int64_t heads = config.num_key_value_heads, width = config.head_dim;
+  const int64_t heads = config.num_key_value_heads, block_size = kBlockTokens * config.head_dim;
   // Not initialised: no kernel reads a key before it is written, and untouched pages cost no memory.
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    layers_.push_back({at::empty({blocks, heads, kBlockTokens * width}, options),
-                       at::empty({blocks, heads, kBlockTokens * width}, options)});
+    layers_.push_back(
+        {at::empty({blocks, heads, block_size}, options), at::empty({blocks, heads, block_size}, options)});
   for (int64_t block = blocks; block-- > 0;) free_.push_back(static_cast<int32_t>(block));
 }
 

@@ -26,19 +26,20 @@ namespace keel {
 namespace {
 
 constexpr const char *kRun = "run", *kFormat = "format";  // in manifest.json
+constexpr std::string_view kNamePrefix = "step-";
 constexpr std::string_view kFormatName = "keel checkpoint ";
 /// Increases with any change of the files or of the fields in state.json. Only this version can be resumed.
 constexpr int64_t kFormatVersion = 4;
 
 /// Fails for checkpoints of other format versions, before a missing field would.
-void require_own_format(const std::filesystem::path& checkpoint) {
+void require_current_format(const std::filesystem::path& checkpoint) {
   const Json format = json_if_any(checkpoint / "manifest.json").value(kFormat, Json());
   const std::string written = format.is_string() ? format.get<std::string>() : "";
-  const std::string own = std::string(kFormatName) + std::to_string(kFormatVersion);
-  if (written == own || !written.starts_with(kFormatName)) return;
+  const std::string current = std::string(kFormatName) + std::to_string(kFormatVersion);
+  if (written == current || !written.starts_with(kFormatName)) return;
   const bool newer = std::atoll(written.c_str() + kFormatName.size()) > kFormatVersion;
   fail(ExitCode::kBadInput, checkpoint.string(), ": the format is \"", escape_controls(written.substr(0, 40)), "\" of ",
-       newer ? "a newer" : "an older", " Keel; expected \"", own,
+       newer ? "a newer" : "an older", " Keel; expected \"", current,
        "\". Use the Keel that wrote it, or start a new run from ", "its weights with model.path=", checkpoint.string(),
        " and another run.dir; `keel convert` makes a model folder ", "for evaluation");
 }
@@ -58,7 +59,7 @@ void remove_old_checkpoints(const std::filesystem::path& checkpoints, const Chec
   for (const auto& path : finished_checkpoints(checkpoints)) {
     if (read_run_id(path) != saved.run) continue;
     const std::string name = path.filename().string();
-    const bool is_later = std::stoll(name.substr(5)) > saved.state.step();
+    const bool is_later = step_of_checkpoint(path) > saved.state.step();
     if (!is_later && (++kept <= keep || (saved.state.best && name == checkpoint_name(saved.state.best->step))))
       continue;
     const std::filesystem::path best = checkpoints / kBestCheckpoint;
@@ -151,19 +152,19 @@ void require_own_checkpoints(const std::filesystem::path& checkpoints, const std
 
 RunFolder::Lines read_lines(const std::filesystem::path& checkpoint) {
   const Json lines = read_json_file(checkpoint / "manifest.json").at(kLines);
-  const auto of = [&](const char* file) {
+  const auto read = [&](const char* file) {
     std::optional<LineChecksums> checksums = from_hex(lines.at(file).get<std::string>());
     if (!checksums)
       fail(ExitCode::kBadInput, (checkpoint / "manifest.json").string(), ": ", kLines, ".", file,
            " must have eight hexadecimal digits for each line. Restore the file");
     return std::move(*checksums);
   };
-  return {of("metrics"), of("samples"), of("log")};
+  return {read("metrics"), read("samples"), read("log")};
 }
 
 /// Reads state.json, which has the state and the configuration.
 Json read_state_file(const std::filesystem::path& checkpoint) {
-  require_own_format(checkpoint);
+  require_current_format(checkpoint);
   return read_json_file(checkpoint / "state.json");
 }
 
@@ -171,14 +172,18 @@ Json read_state_file(const std::filesystem::path& checkpoint) {
 
 std::string checkpoint_name(int64_t step) {
   std::string digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
+  return std::string(kNamePrefix) + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
+}
+
+int64_t step_of_checkpoint(const std::filesystem::path& checkpoint) {
+  return std::stoll(checkpoint.filename().string().substr(kNamePrefix.size()));
 }
 
 std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints) {
   std::vector<std::pair<int64_t, std::filesystem::path>> found;
   if (is_folder(checkpoints)) {
     for (const std::string& name : list_directory(checkpoints))
-      if (is_checkpoint(checkpoints / name)) found.emplace_back(std::stoll(name.substr(5)), checkpoints / name);
+      if (is_checkpoint(checkpoints / name)) found.emplace_back(step_of_checkpoint(name), checkpoints / name);
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<std::filesystem::path> paths;
@@ -203,8 +208,8 @@ void save_reference(const std::filesystem::path& folder, const ModelWeights& ref
 }
 
 std::optional<std::string> find_reference_damage(const std::filesystem::path& folder, const LoadedModel& policy) {
-  constexpr std::array kOfModel{"config.json", "model.safetensors"};
-  return find_manifest_mismatch(folder, std::span(kOfModel).first(policy.adapter.empty() ? kOfModel.size() : 0));
+  constexpr std::array kModelFiles{"config.json", "model.safetensors"};
+  return find_manifest_mismatch(folder, std::span(kModelFiles).first(policy.adapter.empty() ? kModelFiles.size() : 0));
 }
 
 ModelWeights load_reference(const std::filesystem::path& folder, const LoadedModel& policy) {

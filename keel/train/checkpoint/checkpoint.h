@@ -27,8 +27,9 @@ struct Checkpoint {
   std::vector<NamedTensor> adapter = {};  // the masters; load_checkpoint() leaves it empty, set_adapter() reads it
 };
 
-/// The name of a step's checkpoint folder.
+/// The name of a step's checkpoint folder, and the step of such a name.
 std::string checkpoint_name(int64_t step);
+int64_t step_of_checkpoint(const std::filesystem::path& checkpoint);
 
 /// Returns a copy in host memory, which can be written while training continues.
 Checkpoint copied_to_host(Checkpoint checkpoint);
@@ -76,10 +77,10 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device d
 /// The float32 masters in a checkpoint whose folder has narrower weights; none otherwise.
 std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpoint);
 
-/// The key of config.json that lists the bases whose adapters the weights have in them.
+/// The key of config.json that lists the bases of the adapters merged into the weights.
 constexpr const char* kMergedAdapters = "merged_adapters";
 
-/// How it names them: a path is shortened to the folder's name, so that shared weights do not contain local paths.
+/// Shortens a base's path to the folder's name, so that shared weights do not contain local paths.
 Json portable_base_name(const Json& base);
 
 /// The path of a checkpoint's adapter.

@@ -108,8 +108,8 @@ void require_consistent(const TrainState& s, const Json& json, int64_t step, con
     if (json.at(name).is_null() && !value.is_null())
       fail(ExitCode::kBadInput, path, ": ", name, " is null, but its related fields are not. Restore the file");
   for (const char* name : {"best_step", "last_evaluation", "last_sft_evaluation"})
-    if (const Json& of = json.at(name); !of.is_null() && of.get<int64_t>() > step)
-      fail(ExitCode::kBadInput, path, ": ", name, " is ", of.dump(), ", later than step, which is ", step,
+    if (const Json& recorded = json.at(name); !recorded.is_null() && recorded.get<int64_t>() > step)
+      fail(ExitCode::kBadInput, path, ": ", name, " is ", recorded.dump(), ", later than step, which is ", step,
            ". Restore the file");
 }
 

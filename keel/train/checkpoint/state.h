@@ -36,7 +36,7 @@ struct SftState {
 /// Trainer all other fields.
 struct RlState {
   int64_t steps = 0;
-  int64_t updates = 0;                        // attempted ones of the policy, skipped ones included; keys dropout
+  int64_t updates = 0;                        // attempted policy updates, including skipped ones; seeds the dropout
   uint64_t prompt_position = 0;               // in the prompt stream where the next step begins
   std::optional<Thresholds> thresholds = {};  // of an adaptive trust region, once they have changed
   std::optional<double> kl_coefficient = {};  // of an adaptive reward KL, once it has changed

@@ -9,7 +9,7 @@ std::array<std::vector<std::string>*, 4> data_file_lists(Config& config) {
 }
 
 Config with_absolute_paths(Config config) {
-  std::error_code ignored;  // a name that is no path (owner/name) stays; its reader reports an invalid one
+  std::error_code ignored;  // a name that is not a path (owner/name) stays; its reader reports an invalid one
   for (std::string* path : {&config.model.path, &config.lora.adapter})
     if (!path->empty() && std::filesystem::exists(*path, ignored)) *path = full_path(*path);
   for (std::vector<std::string>* names : data_file_lists(config))

@@ -247,7 +247,7 @@ void check_critic(const Config& c, const Objective& objective) {
            " uses no critic; remove it, or set objective.advantage=gae or objective.method=ppo_gae");
   if (c.train.steps > 0 && c.critic.warmup_steps >= c.train.steps)  // plan_steps() checks data_epochs
     refuse("critic.warmup_steps is ", c.critic.warmup_steps, " and train.steps is ", c.train.steps,
-           ", so the policy would never be trained; lower the one or raise the other");
+           ", so the policy would never be trained; lower critic.warmup_steps or raise train.steps");
 }
 
 /// checkpoint.best_metric must be a metric of evaluations, higher being better, and there must be evaluations.
@@ -324,9 +324,9 @@ void check_consistency(const Config& c, Purpose purpose) {
   if (c.rollout.bitwise && c.lora.dropout > 0)
     refuse("lora.dropout is ", c.lora.dropout, " and rollout.bitwise is true, but dropout applies to ",
            "training only, so sampler and trainer would differ; set lora.dropout=0, or rollout.bitwise=false");
-  for (const auto& [section, rate] : {std::pair{"optimizer", &c.optimizer}, {"sft", &c.sft.optimizer}})
-    if (rate->warmup_updates >= 1 && rate->warmup_updates != std::floor(rate->warmup_updates))
-      refuse(section, ".warmup_updates is ", rate->warmup_updates,
+  for (const auto& [section, optimizer] : {std::pair{"optimizer", &c.optimizer}, {"sft", &c.sft.optimizer}})
+    if (optimizer->warmup_updates >= 1 && optimizer->warmup_updates != std::floor(optimizer->warmup_updates))
+      refuse(section, ".warmup_updates is ", optimizer->warmup_updates,
              "; expected a whole number of updates, or a fraction of the run below 1");
   if (c.rollouts_per_step() > kMaxRolloutsPerStep)
     refuse("train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",

@@ -9,8 +9,7 @@ namespace {
 /// Returns whether a length is set on the command line, and not to null.
 bool is_set_on_command_line(const ConfigTree& tree, const std::string& option) {
   const std::string name = command_line_name(tree, option);
-  const Json* value = name.empty() ? nullptr : find_non_null(tree, name);
-  return value != nullptr;
+  return !name.empty() && find_non_null(tree, name) != nullptr;
 }
 
 }  // namespace
@@ -19,11 +18,11 @@ void resolve_length(const ConfigTree& tree, const std::string& section, int64_t&
                     std::optional<double>& data_epochs) {
   if (!data_epochs) return;
   const std::string steps_key = section + ".steps", epochs_key = section + ".data_epochs";
-  const bool steps_on_line = is_set_on_command_line(tree, steps_key),
-             epochs_on_line = is_set_on_command_line(tree, epochs_key);
-  if (steps_on_line && !epochs_on_line)
+  const bool steps_typed = is_set_on_command_line(tree, steps_key),
+             epochs_typed = is_set_on_command_line(tree, epochs_key);
+  if (steps_typed && !epochs_typed)
     data_epochs.reset();
-  else if (find_non_null(tree, steps_key) == nullptr || (epochs_on_line && !steps_on_line))
+  else if (find_non_null(tree, steps_key) == nullptr || (epochs_typed && !steps_typed))
     steps = 0;
   else if (steps == 0)
     fail(ExitCode::kBadConfiguration, location_of(tree, steps_key), ": ", steps_key, " is 0, but ", epochs_key, " is ",

@@ -62,9 +62,9 @@ void reject_rl_optimizer_key(const ConfigTree& tree, const std::string& key) {
 
 ConfigTree to_sft_config(ConfigTree tree, std::vector<std::string>& notes) {
   constexpr const char* kRowKeys[] = {"files", "eval_files", "held_out", "prompt_key"};
-  const bool sections = (!tree.value.contains("sft") || is_section(tree, "sft")) &&
-                        (!tree.value.contains("train") || is_section(tree, "train"));
-  if (!sections) return tree;  // load_config() reports the error
+  const bool are_sections = (!tree.value.contains("sft") || is_section(tree, "sft")) &&
+                            (!tree.value.contains("train") || is_section(tree, "train"));
+  if (!are_sections) return tree;  // load_config() reports the error
   const bool names_rows = find_non_null(tree, "sft.files") != nullptr && !find_non_null(tree, "sft.files")->empty();
   check_rl_length(tree, names_rows, notes);
   // Checked before the values are read, whose errors would suggest other RL settings.

@@ -75,8 +75,8 @@ struct SftMetrics {
 };
 
 /// Returns the row for metrics.jsonl without the missing metrics. docs/metrics.md explains the keys.
-Json metrics_row(const StepMetrics& numbers);
-Json metrics_row(const SftMetrics& numbers);
+Json metrics_row(const StepMetrics& metrics);
+Json metrics_row(const SftMetrics& metrics);
 Json metrics_row(const SftEvalLoss& measured);
 
 }  // namespace keel

@@ -168,20 +168,20 @@ TokenHistogram TokenHistogram::for_ratios() {
 void TokenHistogram::add(const Tensor& values) {
   const at::NoGradGuard no_grad;
   if (values.numel() == 0) return;
-  const Tensor finite = values.isfinite(), numbers = values.to(at::kDouble).masked_fill(finite.logical_not(), 0);
-  const auto options = numbers.options();
+  const Tensor finite = values.isfinite(), not_finite = finite.logical_not();
+  const Tensor finite_values = values.to(at::kDouble).masked_fill(not_finite, 0);
+  const auto options = finite_values.options();
   if (!counts_.defined()) {
-    edges_ = at::tensor(limits_, at::kDouble).to(numbers.device());
+    edges_ = at::tensor(limits_, at::kDouble).to(finite_values.device());
     counts_ = at::zeros({std::ssize(limits_) + 1}, options);
     sums_ = at::zeros({3}, options);
     min_ = at::full({}, std::numeric_limits<double>::infinity(), options);
     max_ = -min_;
   }
-  counts_.index_add_(0, at::bucketize(numbers, edges_), finite.to(at::kDouble));
-  sums_ += at::stack({finite.sum(at::kDouble), numbers.sum(), numbers.square().sum()});
-  const Tensor outside = finite.logical_not();
-  min_ = at::minimum(min_, numbers.masked_fill(outside, std::numeric_limits<double>::infinity()).min());
-  max_ = at::maximum(max_, numbers.masked_fill(outside, -std::numeric_limits<double>::infinity()).max());
+  counts_.index_add_(0, at::bucketize(finite_values, edges_), finite.to(at::kDouble));
+  sums_ += at::stack({finite.sum(at::kDouble), finite_values.sum(), finite_values.square().sum()});
+  min_ = at::minimum(min_, finite_values.masked_fill(not_finite, std::numeric_limits<double>::infinity()).min());
+  max_ = at::maximum(max_, finite_values.masked_fill(not_finite, -std::numeric_limits<double>::infinity()).max());
 }
 
 std::optional<Histogram> TokenHistogram::read() const {

@@ -177,19 +177,19 @@ Json TokenRecords::prompts() const {
   return texts;
 }
 
-void TokenRecords::commit(Json facts) {
+void TokenRecords::commit(Json metadata) {
   write_rows();
   if (failure_) std::rethrow_exception(failure_);
   const int64_t recorded = std::ranges::count(recorded_, true);
-  facts["step"] = step_;
-  facts["updates"] = update_;
-  facts["rollouts"] = num_trained_;
-  facts["recorded_rollouts"] = recorded;
-  facts["rows"] = written_;
-  facts["whole_sequences"] = true;
-  facts["whole_batch"] = recorded == num_trained_;
-  facts["prompts"] = prompts();
-  file_->commit(facts);
+  metadata["step"] = step_;
+  metadata["updates"] = update_;
+  metadata["rollouts"] = num_trained_;
+  metadata["recorded_rollouts"] = recorded;
+  metadata["rows"] = written_;
+  metadata["whole_sequences"] = true;
+  metadata["whole_batch"] = recorded == num_trained_;
+  metadata["prompts"] = prompts();
+  file_->commit(metadata);
 }
 
 }  // namespace keel

@@ -39,9 +39,9 @@ class TokenRecords {
   /// Ends an update, after all its tokens were added.
   void end_update() { update_++; }
 
-  /// Completes the file after the last update. `facts` is metadata of the step, to which row counts and the texts of
-  /// prompts are added.
-  void commit(Json facts);
+  /// Completes the file after the last update. `metadata` describes the step; row counts and the texts of
+  /// prompts are added to it.
+  void commit(Json metadata);
 
  private:
   Json prompts() const;

@@ -34,7 +34,7 @@ class Demonstrations {
   /// Returns whether all updates were made.
   bool done(const SftOptions& options, const SftState& state) const;
 
-  /// Rows to measure the loss on, or null. The stream ends after one epoch; rewind it with go_back_to({}) before use.
+  /// Rows to measure the loss on, or null. The stream ends after one epoch; rewind it with rewind({}) before use.
   RowStream<SupervisedRow>* held_out() { return files_ && files_->held_out ? &*files_->held_out : nullptr; }
 
   /// Fails if there is no training row, or no held-out row though some are configured.

@@ -33,9 +33,9 @@ std::function<std::string(std::string_view)> make_stop_replacer(const LoadedMode
 
 /// Returns whether the model splits a prompt into the same tokens as the task's tokenizer.
 bool has_vocabulary(const LoadedModel& policy, const Tokenizer& task, const std::string& prompt) try {
-  const std::vector<int32_t> words = task.encode(prompt), tokens = encode_text(policy, prompt);
-  return std::equal(words.begin(), words.end(), tokens.begin(), tokens.end(),
-                    [&](int32_t word, int32_t token) { return task.token(word) == policy.tokenizer.token(token); });
+  const std::vector<int32_t> expected = task.encode(prompt), tokens = encode_text(policy, prompt);
+  return std::ranges::equal(expected, tokens,
+                            [&](int32_t a, int32_t b) { return task.token(a) == policy.tokenizer.token(b); });
 } catch (const Error&) {  // a vocabulary without an unknown token
   return false;
 }
@@ -173,15 +173,15 @@ std::string HeldOutPrompts::extent() const {
   if (remaining_rows > 0) reasons.push_back("eval.prompts");
   if (skipped.too_long > 0) reasons.push_back(std::to_string(skipped.too_long) + " too long");
   if (skipped.bad > 0) reasons.push_back(std::to_string(skipped.bad) + " bad");
-  const std::vector<size_t> numbers = problem_indices(prompts);
-  const size_t problems = numbers.empty() ? 0 : 1 + *std::ranges::max_element(numbers);
+  const std::vector<size_t> indices = problem_indices(prompts);
+  const size_t problems = indices.empty() ? 0 : 1 + *std::ranges::max_element(indices);
   const bool repeats = problems < prompts.size();
-  const std::string count = std::to_string(prompts.size()), listed = " (" + joined(reasons) + ")",
-                    distinct = std::to_string(problems) + (problems == 1 ? " problem" : " problems");
-  if (reasons.empty()) return repeats ? distinct + " in " + count + " rows" : "";
-  const std::string which = rows == 0 ? (remaining_rows > 0 ? "the first " : "") + count + " of them" + listed
-                                      : count + " of " + std::to_string(rows) + " rows" + listed;
-  return which + (repeats ? ", " + distinct : "") +
+  const std::string count = std::to_string(prompts.size()), reason_list = " (" + joined(reasons) + ")",
+                    distinct_problems = std::to_string(problems) + (problems == 1 ? " problem" : " problems");
+  if (reasons.empty()) return repeats ? distinct_problems + " in " + count + " rows" : "";
+  const std::string which = rows == 0 ? (remaining_rows > 0 ? "the first " : "") + count + " of them" + reason_list
+                                      : count + " of " + std::to_string(rows) + " rows" + reason_list;
+  return which + (repeats ? ", " + distinct_problems : "") +
          (rows == 0 || unused_files.empty() ? "" : "; none of " + joined(unused_files));
 }
 

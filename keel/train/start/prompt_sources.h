@@ -46,7 +46,7 @@ class PromptSources {
   /// Uses the given prompts and reward, without held-out prompts.
   PromptSources(PromptStream training, RewardSum reward);
 
-  /// The endless training stream at its beginning. Copy it to read; RlState::prompts is the position of the run.
+  /// The endless training stream at its beginning. Copy it to read; RlState::prompt_position is the run's position.
   const PromptStream& training() const { return *training_; }
 
   /// Fails if the files have no usable training prompt.
@@ -75,7 +75,7 @@ class PromptSources {
   /// Identifies the files; a resumed run needs the same ones.
   const DataIdentity& data() const { return data_; }
 
-  /// The number of evaluation rows whose prompts are training prompts too; 0 if rows are read late.
+  /// The number of evaluation rows whose prompts are training prompts too; 0 if data.bad_rows reads rows late.
   uint64_t eval_rows_in_training() const { return eval_rows_in_training_; }
 
   /// The number of prompts in one epoch over the training files. Reads all rows, once.

@@ -117,8 +117,8 @@ void fill_objective(Settings& used, const Config& config) {
   const TrustRegion& region = objective.method.region;
   for (const auto& [name, value] : number_parameters(region))
     if (has_effect(region, name)) used[path(name)] = std::isinf(value) ? Json("none") : Json(value);
-  for (const auto& [name, word] : choice_parameters(region))
-    if (has_effect(region, name)) used[path(name)] = word;
+  for (const auto& [name, choice] : choice_parameters(region))
+    if (has_effect(region, name)) used[path(name)] = choice;
   if (objective.method.aggregation == "seq_mean_token_sum_norm") used["objective.horizon"] = objective.length_divisor;
   if (objective.target_kept) used["objective.target_kept"] = *objective.target_kept;
   if (config.reference.kl_coefficient == 0) used.drop("reference.estimator");

@@ -73,25 +73,25 @@ Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope
                         const CoefficientFunction& coefficients, const BehaviorRows& behavior) const {
   const at::NoGradGuard no_grad;
   const int64_t total = hidden.size(0);
-  HeadCoefficients all_rows;
-  if (scope != Scope::kToken) all_rows = coefficients(statistics(hidden, targets, behavior), 0, total);
+  HeadCoefficients all;
+  if (scope != Scope::kToken) all = coefficients(statistics(hidden, targets, behavior), 0, total);
 
   Tensor gradient_hidden = at::empty_like(hidden, hidden.options().dtype(at::kFloat));
   for (int64_t begin = 0; begin < total; begin += options_.chunk_rows) {
     Chunk chunk = make_chunk(hidden, targets, scope == Scope::kToken ? behavior : BehaviorRows{}, begin);
-    HeadCoefficients own;
+    HeadCoefficients part;
     if (scope == Scope::kToken) {
-      own = coefficients(chunk.stats, begin, begin + chunk.rows);
+      part = coefficients(chunk.stats, begin, begin + chunk.rows);
     } else {
-      own.coefficient = all_rows.coefficient.narrow(0, begin, chunk.rows);
-      if (all_rows.entropy_coefficient.defined())
-        own.entropy_coefficient = all_rows.entropy_coefficient.narrow(0, begin, chunk.rows);
+      part.coefficient = all.coefficient.narrow(0, begin, chunk.rows);
+      if (all.entropy_coefficient.defined())
+        part.entropy_coefficient = all.entropy_coefficient.narrow(0, begin, chunk.rows);
     }
     // The gradient is written in the dtype of the GEMMs that read it, unless there is a softcap.
     const bool capped = chunk.softcap_slope.defined();
     const at::ScalarType type = capped ? at::kFloat : weight_.gemm_type();
     const Tensor gradient_logits =
-        chunk.next.into_gradient(chunk.targets, own.coefficient, own.entropy_coefficient, type);
+        chunk.next.into_gradient(chunk.targets, part.coefficient, part.entropy_coefficient, type);
     if (capped) gradient_logits.mul_(chunk.softcap_slope);
     Tensor out = gradient_hidden.narrow(0, begin, chunk.rows);
     weight_.input_gradient_to_float32(out, gradient_logits);

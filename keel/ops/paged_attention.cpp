@@ -68,14 +68,14 @@ Tensor PagedAttention::attend(const KvCacheLayer& layer, const AttentionConfig& 
   if (query.is_cuda()) {
     launch_on_cuda(query, "attention", [&](auto stream) {
       // Deterministic attention uses the trainer's rotate(), whose bits differ from the rotation in the kernel.
-      const Heads heads_in =
+      const Heads inputs =
           one_row_per_sequence_ && !deterministic_ && cuda::can_rotate_heads(blocks) ? heads : heads.rotated();
-      const Tensor q = contiguous_heads(heads_in.query), k = contiguous_heads(heads_in.key),
-                   v = contiguous_heads(heads_in.value);
+      const Tensor q = contiguous_heads(inputs.query), k = contiguous_heads(inputs.key),
+                   v = contiguous_heads(inputs.value);
       const auto angles = [](const Tensor& x) { return x.defined() ? x.const_data_ptr<float>() : nullptr; };
       return cuda::attend_rows(blocks, config, tables, row_pointer(rows_), count,
                                {q.const_data_ptr(), k.const_data_ptr(), v.const_data_ptr(), q.stride(0), k.stride(0),
-                                v.stride(0), query_heads, angles(heads_in.angles.cos), angles(heads_in.angles.sin)},
+                                v.stride(0), query_heads, angles(inputs.angles.cos), angles(inputs.angles.sin)},
                                one_row_per_sequence_, result.mutable_data_ptr(), stream);
     });
     return result;

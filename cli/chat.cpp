@@ -36,8 +36,8 @@ class Conversation {
   void send(const std::string& text, const TextGenerator& generator, Console& messages) {
     messages_.push_back({{"role", "user"}, {"content", text}});
     try {
-      if (const auto bad = first_bad_utf8(text))
-        fail(ExitCode::kBadInput, "the message is not UTF-8 at its byte ", *bad + 1, "; it was not sent");
+      if (const auto bad_byte = first_bad_utf8(text))
+        fail(ExitCode::kBadInput, "the message is not UTF-8 at its byte ", *bad_byte + 1, "; it was not sent");
       const auto show = [](std::string_view piece) {
         std::fputs(escape_controls(piece, Newlines::kKeep).c_str(), stdout);
         std::fflush(stdout);
@@ -68,18 +68,18 @@ class Conversation {
 /// Handles a line: a command if it begins with a slash, else a message. Returns false to quit.
 bool handle_line(const std::string& line, Conversation& conversation, const TextGenerator& generator,
                  Console& messages) {
-  constexpr std::string_view kSystem = "/system ";
+  constexpr std::string_view kSystemCommand = "/system ";
   if (line == "/exit" || line == "/quit" || line == "/bye") return false;
   if (line == "/reset" || line == "/clear") {
     conversation.begin();
-  } else if (line.starts_with(kSystem)) {
-    conversation.begin(line.substr(kSystem.size()));
+  } else if (line.starts_with(kSystemCommand)) {
+    conversation.begin(line.substr(kSystemCommand.size()));
   } else if (line.starts_with('/')) {
     messages.line(kHelp);
   } else if (line.find_first_not_of(" \t\r") != std::string::npos) {
     try {
       conversation.send(line, generator, messages);
-    } catch (const Error& error) {  // for instance too long; the conversation is unchanged
+    } catch (const Error& error) {  // for example, the message is too long; the conversation is unchanged
       messages.line(std::string(error.what()) + "; " + kHelp);
     }
   }

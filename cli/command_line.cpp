@@ -58,8 +58,8 @@ Argument& Argument::folders() {
   return *this;
 }
 
-Argument& Argument::settings(const std::string& begin) {
-  hints_->settings = begin;
+Argument& Argument::settings(const std::string& prefix) {
+  hints_->settings = prefix;
   return *this;
 }
 
@@ -113,25 +113,25 @@ std::optional<Argument> Command::find(const std::string& argument) const {
 
 std::vector<std::string> Command::long_names() const {
   std::vector<std::string> names;
-  for (const ArgumentInfo& row : arguments())
-    for (const std::string& name : row.names)
+  for (const ArgumentInfo& argument : arguments())
+    for (const std::string& name : argument.names)
       if (name.starts_with("--")) names.push_back(name);
   return names;
 }
 
 std::vector<ArgumentInfo> Command::arguments() const {
-  std::vector<ArgumentInfo> rows;
+  std::vector<ArgumentInfo> arguments;
   for (const CLI::Option* option : std::as_const(*app_).get_options()) {
-    ArgumentInfo row{.names = {},
-                     .help = option->get_description(),
-                     .takes_value = option->get_items_expected_min() > 0,
-                     .takes_many = option->get_items_expected_max() > 1,
-                     .hints = (*hints_)[option]};
-    for (const std::string& name : option->get_snames()) row.names.push_back("-" + name);
-    for (const std::string& name : option->get_lnames()) row.names.push_back("--" + name);
-    rows.push_back(std::move(row));
+    ArgumentInfo argument{.names = {},
+                          .help = option->get_description(),
+                          .takes_value = option->get_items_expected_min() > 0,
+                          .takes_many = option->get_items_expected_max() > 1,
+                          .hints = (*hints_)[option]};
+    for (const std::string& name : option->get_snames()) argument.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) argument.names.push_back("--" + name);
+    arguments.push_back(std::move(argument));
   }
-  return rows;
+  return arguments;
 }
 
 CommandLine::CommandLine(const std::string& description, const std::string& program,

@@ -52,7 +52,7 @@ class Argument {
   // Shell completion only: other values are accepted, too.
   Argument& files();
   Argument& folders();
-  Argument& settings(const std::string& begin = "");
+  Argument& settings(const std::string& prefix = "");
   Argument& words(const std::vector<std::string>& words);
 
   bool given() const;

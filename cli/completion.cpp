@@ -1,3 +1,5 @@
+// `keel completion`: shell completion of commands, options and settings.
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -35,7 +37,7 @@ std::string first_sentence(const std::string& help) {
   return text;
 }
 
-std::vector<Candidate> candidates_of(const CompletionHints& hints) {
+std::vector<Candidate> argument_candidates(const CompletionHints& hints) {
   std::vector<Candidate> list;
   if (hints.files) list.push_back({"@files"});
   if (hints.folders) list.push_back({"@folders"});
@@ -47,19 +49,19 @@ std::vector<Candidate> candidates_of(const CompletionHints& hints) {
 void add_command(const Command& command, CandidateTable& table) {
   std::vector<Candidate> options;
   int position = 0;
-  for (const ArgumentInfo& row : command.arguments()) {
-    for (const std::string& name : row.names) {
-      options.push_back({name, first_sentence(row.help)});
-      if (row.takes_value) table.emplace_back(command.name() + ":" + name, candidates_of(row.hints));
+  for (const ArgumentInfo& argument : command.arguments()) {
+    for (const std::string& name : argument.names) {
+      options.push_back({name, first_sentence(argument.help)});
+      if (argument.takes_value) table.emplace_back(command.name() + ":" + name, argument_candidates(argument.hints));
     }
-    if (!row.names.empty()) continue;
-    table.emplace_back(command.name() + ":" + (row.takes_many ? "+" : std::to_string(++position)),
-                       candidates_of(row.hints));
+    if (!argument.names.empty()) continue;
+    table.emplace_back(command.name() + ":" + (argument.takes_many ? "+" : std::to_string(++position)),
+                       argument_candidates(argument.hints));
   }
   table.emplace_back(command.name() + ":-", options);
 }
 
-std::vector<Candidate> values_of(const Option& option) {
+std::vector<Candidate> setting_values(const Option& option) {
   std::vector<Candidate> values;
   for (const std::string& choice : option.limits.choices()) values.push_back({choice});
   if (!values.empty()) return values;
@@ -71,11 +73,11 @@ std::vector<Candidate> values_of(const Option& option) {
     for (const TaskEntry& task : task_table()) values.push_back({task.name, first_sentence(task.summary)});
     return values;
   }
-  const auto is = [&]<class T>(T*) {
+  const auto has_type = [&]<class T>(T*) {
     return std::holds_alternative<T*>(option.target) || std::holds_alternative<std::optional<T>*>(option.target);
   };
-  if (is(static_cast<bool*>(nullptr))) return {{"true"}, {"false"}};
-  if (is(static_cast<std::string*>(nullptr))) return {{"@files"}};
+  if (has_type(static_cast<bool*>(nullptr))) return {{"true"}, {"false"}};
+  if (has_type(static_cast<std::string*>(nullptr))) return {{"@files"}};
   if (std::holds_alternative<std::vector<std::string>*>(option.target)) return {{"@list"}};
   return {};
 }
@@ -97,7 +99,7 @@ CandidateTable make_table(const CommandLine& line) {
   config.describe(option_table);
   for (const Option& option : option_table.options()) {
     keys.push_back({option.path + "=", first_sentence(option.help)});
-    if (const std::vector<Candidate> values = values_of(option); !values.empty())
+    if (const std::vector<Candidate> values = setting_values(option); !values.empty())
       table.emplace_back("=" + option.path, values);
   }
   table.emplace_back("=model", std::vector<Candidate>{{"@files"}});  // short for model.path
@@ -105,7 +107,7 @@ CandidateTable make_table(const CommandLine& line) {
   return table;
 }
 
-std::string quoted(const std::string& text, bool fish) {
+std::string shell_quote(const std::string& text, bool fish) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'')
@@ -119,14 +121,15 @@ std::string quoted(const std::string& text, bool fish) {
 }
 
 /// A shell function that prints the candidates of a position, one per line, and returns 1 for an unknown position.
-std::string lookup(const CandidateTable& table, bool fish) {
+std::string candidates_function(const CandidateTable& table, bool fish) {
   std::string text =
       fish ? "function __keel_candidates\n  switch \"$argv[1]\"\n" : "_keel_candidates() {\n  case $1 in\n";
   for (const auto& [position, candidates] : table) {
-    text += fish ? "    case " + quoted(position, fish) + "\n" : "    " + quoted(position, fish) + ")\n";
+    text += fish ? "    case " + shell_quote(position, fish) + "\n" : "    " + shell_quote(position, fish) + ")\n";
     if (!candidates.empty()) text += "      printf '%s\\n'";
     for (const Candidate& candidate : candidates)
-      text += " \\\n        " + quoted(candidate.text + (candidate.help.empty() ? "" : "\t" + candidate.help), fish);
+      text +=
+          " \\\n        " + shell_quote(candidate.text + (candidate.help.empty() ? "" : "\t" + candidate.help), fish);
     text += candidates.empty() ? "" : "\n";
     text += fish ? "" : "      ;;\n";
   }
@@ -149,7 +152,7 @@ CommandHandler add_completion(CommandLine& line) {
   });
   return [&line, shell] {
     const CandidateTable table = make_table(line);
-    const std::string function = lookup(table, *shell == "fish");
+    const std::string function = candidates_function(table, *shell == "fish");
     const char* script = *shell == "bash" ? kBashScript : *shell == "zsh" ? kZshScript : kFishScript;
     std::printf("%s# Generated by `keel completion %s`.\n\n%s%s", *shell == "zsh" ? "#compdef keel\n" : "",
                 shell->c_str(), function.c_str(), script);

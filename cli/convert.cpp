@@ -56,9 +56,10 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
     messages.line("GGUF has no field for the attention window of " + config.model_type +
                   ", so the context length is reduced from " + format_count(config.max_position_embeddings) + " to " +
                   format_count(context) + " tokens");
-  const std::vector<std::string> ends = stop_tokens_lost_in_gguf(loaded),
+  const std::vector<std::string> lost_stop_tokens = stop_tokens_lost_in_gguf(loaded),
                                  sampling = describe_file_sampling(loaded.generation);
-  if (!ends.empty()) messages.line("stop tokens dropped, since GGUF stores at most three: " + joined(ends));
+  if (!lost_stop_tokens.empty())
+    messages.line("stop tokens dropped, since GGUF stores at most three: " + joined(lost_stop_tokens));
   if (!sampling.empty())
     messages.line("sampling settings of generation_config.json are not stored in GGUF, set them at inference: " +
                   joined(sampling));
@@ -120,8 +121,7 @@ CommandHandler add_convert(CommandLine& line) {
   command
       .option("--dtype", arguments->dtype,
               "Dtype of the weights: float32, float16, bfloat16 or, for GGUF output, q8_0 (default: unchanged for a "
-              "folder, "
-              "float32 for GGUF input). Norms and biases in GGUF files are float32")
+              "folder, float32 for GGUF input). Norms and biases in GGUF files are float32")
       .among({"float32", "float16", "bfloat16", kQ8_0});
   return [arguments] { return convert(*arguments); };
 }

@@ -110,22 +110,23 @@ std::string describe_advantage(const Objective& objective) {
                                                 : ""));
 }
 
-std::string describe_rate(const OptimizerOptions& o, double updates, double updates_per_step) {
-  const std::string rate = "learning rate " + short_number(o.lr);
-  const std::string by_steps =
-      o.schedule_per == "step" && o.lr_varies() && updates_per_step > 1 ? ", adjusted once per step" : "";
+std::string describe_rate(const OptimizerOptions& optimizer, double updates, double updates_per_step) {
+  const std::string rate = "learning rate " + short_number(optimizer.lr);
+  const std::string step_note = optimizer.schedule_per == "step" && optimizer.lr_varies() && updates_per_step > 1
+                                    ? ", adjusted once per step"
+                                    : "";
   constexpr double kMaxCount = 1e15;  // larger counts are printed in exponent notation
-  const double warmup = o.num_warmup_updates(updates, updates_per_step);
-  const std::string start = warmup < 1 ? ", no warm-up"
-                            : warmup < kMaxCount
-                                ? " after a warm-up of " + counted(static_cast<int64_t>(warmup), "update")
-                                : " after a warm-up of " + short_number(warmup) + " updates";
+  const double warmup = optimizer.num_warmup_updates(updates, updates_per_step);
+  const std::string warmup_note = warmup < 1 ? ", no warm-up"
+                                  : warmup < kMaxCount
+                                      ? " after a warm-up of " + counted(static_cast<int64_t>(warmup), "update")
+                                      : " after a warm-up of " + short_number(warmup) + " updates";
   if (updates > 0 && updates <= warmup)
-    return rate + start + ", but the run has only " + short_number(updates) + ": it ends at " +
-           short_number(o.lr_at(updates - 1, updates, updates_per_step)) + by_steps;
-  if (o.schedule == "constant") return rate + start + by_steps;
-  return rate + start + ", then " + o.schedule + " down to " + short_number(o.min_lr_ratio * o.lr) + " at update " +
-         short_number(updates) + by_steps;
+    return rate + warmup_note + ", but the run has only " + short_number(updates) + ": it ends at " +
+           short_number(optimizer.lr_at(updates - 1, updates, updates_per_step)) + step_note;
+  if (optimizer.schedule == "constant") return rate + warmup_note + step_note;
+  return rate + warmup_note + ", then " + optimizer.schedule + " down to " +
+         short_number(optimizer.min_lr_ratio * optimizer.lr) + " at update " + short_number(updates) + step_note;
 }
 
 namespace {
@@ -134,9 +135,9 @@ namespace {
 std::string describe_update_rows(const SftOptions& sft, const Demonstrations& demonstrations) {
   const std::string full = counted(sft.batch, "row");
   if (!sft.data_epochs) return full;
-  const int64_t all = demonstrations.planned_rows();
-  if (sft.steps == 1) return counted(std::min(all, sft.batch), "row");
-  return all == sft.steps * sft.batch ? full : "at most " + full + ", " + std::to_string(all) + " in all";
+  const int64_t planned = demonstrations.planned_rows();
+  if (sft.steps == 1) return counted(std::min(planned, sft.batch), "row");
+  return planned == sft.steps * sft.batch ? full : "at most " + full + ", " + std::to_string(planned) + " in all";
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ at::ScalarType saved_type(const LoadedModel& policy);
 std::string describe_advantage(const Objective& objective);
 
 /// Describes the learning rate schedule, also for a warm-up longer than the run.
-std::string describe_rate(const OptimizerOptions& o, double updates, double updates_per_step = 1);
+std::string describe_rate(const OptimizerOptions& optimizer, double updates, double updates_per_step = 1);
 
 /// Describes supervised updates on files; empty if there are none.
 std::string describe_supervised(const Config& config, const Demonstrations& demonstrations);

@@ -58,14 +58,15 @@ std::string version_line() {
 CommandHandler add_doctor(CommandLine& line) {
   line.add("doctor", "Show the machine, libraries, devices, and which features are on or off");
   return [] {
-    const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
-    const auto space = std::filesystem::space(".");
+    const int64_t page_count = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGE_SIZE);
+    const auto disk = std::filesystem::space(".");
     std::printf("%s\n", version_line().c_str());
     std::printf("  cores        %u\n", std::thread::hardware_concurrency());
     std::printf("  CPU kernels  %s, %s\n", at::get_cpu_capability().c_str(),
                 counted(use_threads(0), "thread").c_str());  // the default of run.threads
-    std::printf("  memory       %.1f GiB\n", static_cast<double>(pages) * static_cast<double>(page) / (1 << 30));
-    std::printf("  disk free    %.1f GiB here\n", static_cast<double>(space.available) / (1 << 30));
+    std::printf("  memory       %.1f GiB\n",
+                static_cast<double>(page_count) * static_cast<double>(page_bytes) / (1 << 30));
+    std::printf("  disk free    %.1f GiB here\n", static_cast<double>(disk.available) / (1 << 30));
     std::printf("  CUDA         %s\n", describe_cuda().c_str());
     std::printf("  YAML         %s\n", can_read_yaml() ? "on" : "off: built without yaml-cpp; use JSON configurations");
     std::printf("  tokenizers   %s\n",

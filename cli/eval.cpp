@@ -35,7 +35,7 @@ struct EvalArguments {
   bool json = false, quiet = false;
 };
 
-struct Evaluated {
+struct EvaluatedModel {
   std::string name;
   LoadedModel model;
   int64_t updates = 0;  // optimizer updates of a checkpoint
@@ -48,8 +48,8 @@ void reject_conflict(const std::string& flag, const char* name, const std::strin
          "; keep one of them");
 }
 
-/// Treats model.path and lora.adapter on the command line like the flags. Returns whether to evaluate the starting
-/// model of the configuration, not a checkpoint of its run.
+/// Treats model.path and lora.adapter on the command line like the flags. Returns whether to evaluate the
+/// configuration's starting model instead of a checkpoint of its run.
 bool merge_model_settings(EvalArguments& arguments, const ConfigTree& tree, Config& config) {
   const bool model_set = !command_line_name(tree, "model.path").empty(),
              adapter_set = !command_line_name(tree, "lora.adapter").empty();
@@ -73,10 +73,10 @@ void reject_training_sampling(const ConfigTree& tree) {
       {"rollout.dynamic_sampling", "an evaluation counts every prompt, whatever its rewards; remove it"},
       {"rollout.max_batches", "an evaluation samples every prompt once; remove it"},
       {"rollout.bitwise", "an evaluation has no trainer to match; remove it"}};
-  for (const auto& [option, fix] : fixes)
-    if (const std::string name = command_line_name(tree, option); !name.empty())
+  for (const auto& [setting, fix] : fixes)
+    if (const std::string name = command_line_name(tree, setting); !name.empty())
       fail(ExitCode::kBadConfiguration, kCommandLine, ": ", name, " is ",
-           name == option ? "" : std::string(option) + ", ", "a setting of training: ", fix);
+           name == setting ? "" : std::string(setting) + ", ", "a setting of training: ", fix);
 }
 
 /// Rejects data.files on the command line if the configuration has data.eval_files.
@@ -84,7 +84,7 @@ void reject_training_files(const ConfigTree& tree, const Config& config) {
   const std::string name = command_line_name(tree, "data.files");
   if (!name.empty() && !config.data.eval_files.empty() && command_line_name(tree, "data.eval_files").empty())
     fail(ExitCode::kBadConfiguration, kCommandLine, ": ", name,
-         " is only read by training, since the configuration has ", "data.eval_files. Fix: set data.eval_files");
+         " is only read by training, since the configuration has data.eval_files. Fix: set data.eval_files");
 }
 
 /// Sets run.dir to the folder of a moved or copied run.
@@ -104,15 +104,15 @@ std::string describe_with_adapter(const std::string& model, const std::string& a
 void warn_other_template_kwargs(const std::string& model, const Config& config, Console& messages) {
   const std::vector<std::string> kwargs = read_chat_settings(model).chat_template_kwargs;
   if (kwargs.empty() || kwargs == config.data.chat_template_kwargs) return;
-  const std::string own = joined(config.data.chat_template_kwargs);
+  const std::string configured = joined(config.data.chat_template_kwargs);
   messages.warning("the run of " + model + " set the chat template variables " + joined(kwargs) +
-                   ", but this configuration " + (own.empty() ? "sets none" : "sets " + own) +
+                   ", but this configuration " + (configured.empty() ? "sets none" : "sets " + configured) +
                    "; data.chat_template_kwargs=[" + joined(kwargs, ",") + "] gives the prompts of training");
 }
 
 /// Loads a model by name, with the adapter of --adapter.
-Evaluated load_named_model(const std::string& name, const EvalArguments& arguments, const Config& config,
-                           Console& messages) {
+EvaluatedModel load_named_model(const std::string& name, const EvalArguments& arguments, const Config& config,
+                                Console& messages) {
   warn_other_template_kwargs(name, config, messages);
   if (config.model.random_weights) messages.line("model.random_weights is ignored: evaluating the weights of " + name);
   LoadedModel model = load_verified_model(name, open_device(config.run.device));
@@ -124,11 +124,12 @@ Evaluated load_named_model(const std::string& name, const EvalArguments& argumen
 }
 
 /// Loads the model of --model, else the newest valid checkpoint of the run, else the run's starting model.
-Evaluated load_evaluated_model(const EvalArguments& arguments, Config& config, bool from_start, Console& messages) {
+EvaluatedModel load_evaluated_model(const EvalArguments& arguments, Config& config, bool use_starting_model,
+                                    Console& messages) {
   std::string name = resolve_model(arguments.model, &messages);
   if (!name.empty() && arguments.adapter.empty() && !config.lora.adapter.empty())
     messages.line("lora.adapter of the configuration is not applied to " + name + "; use --adapter");
-  if (name.empty() && !from_start) {
+  if (name.empty() && !use_starting_model) {
     std::vector<std::string> notes;
     name = newest_checkpoint(std::filesystem::path(config.run.dir) / "checkpoints", notes).string();
     for (const std::string& note : notes) messages.warning(note);
@@ -137,7 +138,7 @@ Evaluated load_evaluated_model(const EvalArguments& arguments, Config& config, b
   if (config.model.path.empty())
     fail(ExitCode::kBadInput, "run.dir: ", config.run.dir,
          " has no valid checkpoint to evaluate; name a run with run.dir=FOLDER or a model with --model");
-  if (!from_start) messages.line(config.run.dir + " has no checkpoint: evaluating the model before training");
+  if (!use_starting_model) messages.line(config.run.dir + " has no checkpoint: evaluating the model before training");
   config.model.path = resolve_model(config.model.path, &messages);
   config.lora.adapter = resolve_adapter(config.lora.adapter, &messages);
   LoadedModel start = load_starting_model(config, open_device(config.run.device));
@@ -147,15 +148,18 @@ Evaluated load_evaluated_model(const EvalArguments& arguments, Config& config, b
           std::move(start)};
 }
 
-/// Chooses the prompts and describes them. Without data.held_out, evaluates files in full: both lists name them,
-/// because a reader of prompts needs both.
+/// Chooses the prompts and describes them. Without data.held_out, all rows of the files are evaluated, and
+/// PromptSources needs these files in both lists.
 std::string choose_prompts(Config& config) {
   DataOptions& data = config.data;
   if (data.files.empty() && data.eval_files.empty()) return "the held-out problems of " + config.task.name;
   if (data.held_out > 0) return "the held-out rows of data.files";
-  const bool has_own = !data.eval_files.empty();
-  (has_own ? data.files : data.eval_files) = has_own ? data.eval_files : data.files;
-  return has_own ? "data.eval_files" : "data.files, the training rows";
+  if (data.eval_files.empty()) {
+    data.eval_files = data.files;
+    return "data.files, the training rows";
+  }
+  data.files = data.eval_files;
+  return "data.eval_files";
 }
 
 /// Describes how many of the rows are evaluated; empty for built-in tasks, which generate any number.
@@ -164,7 +168,7 @@ std::string describe_extent(const HeldOutPrompts& held_out) {
   return held_out.rows > 0 ? ": all " + counted(static_cast<int64_t>(held_out.rows), "row") : "";
 }
 
-std::string sample_lines(const Evaluation& result, const std::vector<Prompt>& prompts) {
+std::string samples_jsonl(const Evaluation& result, const std::vector<Prompt>& prompts) {
   std::string lines;
   for (size_t i = 0; i < result.rollouts.size(); ++i)
     lines +=
@@ -257,7 +261,7 @@ HeldOutPrompts held_out_prompts(PromptSources& prompt_sources, int64_t count, Co
 void require_samples_file_name(const std::string& samples) {
   if (!samples.empty() && samples.find_first_not_of("0123456789") == std::string::npos)
     fail(ExitCode::kBadConfiguration, "--samples ", samples,
-         ": it names the file that every completion is written to; ", "set eval.samples=", samples,
+         ": expected the name of a file for the completions. Fix: set eval.samples=", samples,
          " for the number of completions, or write ./", samples, " for a file");
 }
 
@@ -268,13 +272,13 @@ bool holds_samples(const std::filesystem::path& path) {
   constexpr size_t kMaxLine = size_t{64} << 20;
   std::string line;
   LineReader::open(path).next(line, kMaxLine);
-  const auto names = [](const Json& row) {
-    std::vector<std::string> all;
-    for (const auto& [name, value] : row.items()) all.push_back(name);
-    return all;
+  const auto keys = [](const Json& row) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : row.items()) names.push_back(name);
+    return names;
   };
   const std::optional<Json> row = try_parse_json(line, {.depth = kDataDepth + 1});  // the gold answer may be nested
-  return row && row->is_object() && names(*row) == names(evaluation_sample({}, {}, {}));
+  return row && row->is_object() && keys(*row) == keys(evaluation_sample({}, {}, {}));
 }
 
 /// Checks before the evaluation, which may take hours, that the samples file can be written.
@@ -296,13 +300,13 @@ ExitCode evaluate_command(EvalArguments arguments) {
   if (config.eval.prompts == 0)
     fail(ExitCode::kBadConfiguration, "eval.prompts is 0; expected the number of held-out prompts");
 
-  const bool from_start = merge_model_settings(arguments, tree, config);
-  if (arguments.model.empty() && !from_start) update_moved_run_dir(arguments.config, tree, config, messages);
+  const bool use_starting_model = merge_model_settings(arguments, tree, config);
+  if (arguments.model.empty() && !use_starting_model) update_moved_run_dir(arguments.config, tree, config, messages);
 
   require_writable_samples(arguments);
   use_threads(config.run.threads);
   std::string problem_set = choose_prompts(config);
-  auto [name, model, updates] = load_evaluated_model(arguments, config, from_start, messages);
+  auto [name, model, updates] = load_evaluated_model(arguments, config, use_starting_model, messages);
   const MasterWeights masters = model.model.set_compute_type(resolve_precision(config.run, model.model.device()));
   config.model.path = name;  // later checks test only whether it is empty
   const EvaluationRequest request = evaluation_request(config, model, updates);
@@ -328,7 +332,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   require_rewards(result);
   if (!arguments.samples.empty()) {
     require_replaceable(arguments.samples, kSamples, holds_samples);  // it may have appeared meanwhile
-    write_atomically(arguments.samples, sample_lines(result, prompts));
+    write_atomically(arguments.samples, samples_jsonl(result, prompts));
     messages.line("completions written to " + arguments.samples);
   }
   if (arguments.json)
@@ -361,7 +365,9 @@ CommandHandler add_eval(CommandLine& line) {
       .option("--adapter", arguments->adapter,
               "PEFT adapter (LoRA) folder to apply, or the folder of a run or checkpoint with an adapter")
       .folders();
-  command.option("--samples", arguments->samples, "Write all completions to this file, one JSON object per line")
+  command
+      .option("--samples", arguments->samples,
+              "File for the completions, one JSON object per line (eval.samples is their number)")
       .files();
   command.flag("--json", arguments->json, "Print the metrics as one JSON object");
   command.flag("-q,--quiet", arguments->quiet, "Print only warnings, errors and the metrics");

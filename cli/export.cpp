@@ -22,7 +22,7 @@ struct ExportArguments {
 };
 
 /// The interpreter of the run (reward.python), which has the packages wandb and mlflow if the run used them.
-std::string python_of(const std::filesystem::path& run) {
+std::string interpreter_of(const std::filesystem::path& run) {
   const std::filesystem::path config = run / "config.yaml";
   const ConfigTree tree = path_exists(config) ? read_config(config.string()) : ConfigTree();
   const Json* python = find_non_null(tree, "reward.python");
@@ -34,15 +34,15 @@ ExitCode export_run(const ExportArguments& arguments) {
     fail(ExitCode::kBadConfiguration,
          "export: no target; set --csv FILE, --tensorboard DIR, --wandb DIR or --mlflow DIR");
   const ExportedRun run = read_for_export(arguments.run, arguments.metrics);
-  const bool to_output = arguments.csv == "-";
-  Console messages(to_output ? stderr : stdout);
+  const bool csv_to_stdout = arguments.csv == "-";
+  Console messages(csv_to_stdout ? stderr : stdout);
   for (const std::string& change : find_changed_rows(arguments.run))
     messages.warning(change + "; the rows are exported as they are now");
   const auto report = [&](const std::string& path, const std::string& command) {
     messages.line(path + (command.empty() ? "" : "\n  view it with: " + command));
   };
   const bool overwrite = arguments.overwrite;
-  if (to_output)
+  if (csv_to_stdout)
     std::fputs(csv_table(run).c_str(), stdout);  // with CRLF, as in a file
   else if (!arguments.csv.empty())
     report(export_csv(run, arguments.csv, overwrite).string(), "");
@@ -51,11 +51,11 @@ ExitCode export_run(const ExportArguments& arguments) {
            "tensorboard --logdir " + shell_word(arguments.tensorboard));
   if (!arguments.wandb.empty()) {
     const std::string run_folder =
-        export_to_tracker("wandb", python_of(arguments.run), run, arguments.wandb, overwrite);
+        export_to_tracker("wandb", interpreter_of(arguments.run), run, arguments.wandb, overwrite);
     report(run_folder, "wandb sync " + shell_word(run_folder));
   }
   if (!arguments.mlflow.empty())
-    report(export_to_tracker("mlflow", python_of(arguments.run), run, arguments.mlflow, overwrite),
+    report(export_to_tracker("mlflow", interpreter_of(arguments.run), run, arguments.mlflow, overwrite),
            "MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri " + shell_word(arguments.mlflow));
   return ExitCode::kDone;
 }

@@ -47,15 +47,16 @@ void write_out(const std::string& text) { std::fwrite(text.data(), 1, text.size(
 
 ExitCode generate(const Request& request) {
   if (request.generation.system && !request.chat)
-    fail(ExitCode::kBadConfiguration, "--system needs --chat; a plain prompt has no system prompt: add ",
-         "--chat, or put the text into --prompt");
+    fail(ExitCode::kBadConfiguration,
+         "--system needs --chat; a plain prompt has no system prompt: add --chat, or put "
+         "the text into --prompt");
   if (request.generation.chat_template_kwargs && !request.chat)
     fail(ExitCode::kBadConfiguration, "--chat-template-word needs the chat template: add --chat");
   if (!request.generation.date.empty() && !request.chat)
     fail(ExitCode::kBadConfiguration, "--date needs the chat template: add --chat");
   if (request.special_as_text && request.chat)
     fail(ExitCode::kBadConfiguration,
-         "--no-special-tokens has no effect with --chat, where messages are never read as ",
+         "--no-special-tokens has no effect with --chat, where messages are never read as "
          "special tokens: remove it");
   Console messages(stderr);
   const TextGenerator generator(request.generation, messages);

@@ -109,8 +109,8 @@ std::optional<double> read_temperature(const Json& file) {
 
 /// Sets a value from the flag, or else from the file, which is noted in `from_file`.
 template <class Value, class Read>
-void take(Value& setting, const std::optional<Value>& flag, const Read& read, const std::string& name,
-          std::vector<std::string>& from_file) {
+void resolve(Value& setting, const std::optional<Value>& flag, const Read& read, const std::string& name,
+             std::vector<std::string>& from_file) {
   if (flag) {
     setting = *flag;
   } else if (const std::optional<Value> value = read()) {
@@ -142,21 +142,21 @@ std::vector<std::string> describe_file_sampling(const Json& file) {
 GenerationSettings generation_settings(const Json& file, const GenerationFlags& flags) {
   GenerationSettings settings;
   std::vector<std::string> from_file;
-  take(
+  resolve(
       settings.temperature, flags.temperature, [&] { return read_temperature(file); }, "temperature", from_file);
   auto& [top_k, top_p, min_p] = settings.filter;
   const Json file_filters = settings.temperature > 0 ? file : Json::object();  // all filters keep the greedy token
-  take(
+  resolve(
       top_p, flags.top_p, [&] { return read_number(file_filters, "top_p", 1e-9, 1, "--top-p"); }, "top_p", from_file);
-  take(
+  resolve(
       top_k, flags.top_k, [&] { return read_count(file_filters, "top_k", -1, "--top-k"); }, "top_k", from_file);
-  take(
+  resolve(
       min_p, flags.min_p, [&] { return read_number(file_filters, "min_p", 0, 1, "--min-p"); }, "min_p", from_file);
   top_k = std::max<int64_t>(top_k, 0);  // -1 means all tokens in vLLM
-  take(
+  resolve(
       settings.stop_strings, flags.stop_strings, [&] { return read_stop_strings(file); }, "stop_strings", from_file);
   int64_t max_new_tokens = 0;
-  take(
+  resolve(
       max_new_tokens, flags.max_new_tokens, [&] { return read_count(file, "max_new_tokens", 1, "--max-new-tokens"); },
       "max_new_tokens", from_file);
   if (max_new_tokens > 0) settings.max_new_tokens = max_new_tokens;
@@ -171,8 +171,8 @@ GenerationSettings generation_settings(const Json& file, const GenerationFlags& 
       from_file.push_back("no do_sample, so" + consequence);
   }
   if (!from_file.empty()) settings.notes.push_back(std::string(kFile) + ": " + joined(from_file));
-  if (const std::vector<std::string> rest = unsupported_keys(file); !rest.empty())
-    settings.notes.push_back(std::string(kFile) + ": unsupported: " + joined(rest));
+  if (const std::vector<std::string> keys = unsupported_keys(file); !keys.empty())
+    settings.notes.push_back(std::string(kFile) + ": unsupported: " + joined(keys));
   return settings;
 }
 

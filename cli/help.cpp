@@ -66,8 +66,8 @@ class Topics {
   std::vector<std::string> names_containing(const std::string& word) const {
     const auto has_word = [&](const std::string& name) {
       const std::string words = "_" + name + "_";
-      for (size_t at = words.find(word, 1); at != std::string::npos; at = words.find(word, at + 1))
-        if (is_separator(words[at - 1]) && is_separator(words[at + word.size()])) return true;
+      for (size_t begin = words.find(word, 1); begin != std::string::npos; begin = words.find(word, begin + 1))
+        if (is_separator(words[begin - 1]) && is_separator(words[begin + word.size()])) return true;
       return false;
     };
     for (const std::vector<std::string>& known : {native_names(), all_names()}) {

@@ -24,7 +24,7 @@ std::string as_comments(const std::vector<std::string>& lines) {
   return text;
 }
 
-/// Lists the differences between both programs, and the keys that were left out.
+/// Lists the remarks on differences between Keel and the other trainer, and the keys that were left out.
 std::vector<std::string> report_lines(const compat::Imported& imported, bool all_names) {
   std::vector<std::string> lines;
   for (const std::string& remark : imported.remarks) lines.push_back("remark: " + remark);
@@ -36,24 +36,24 @@ std::vector<std::string> report_lines(const compat::Imported& imported, bool all
   return lines;
 }
 
-ExitCode run_import(const ImportArguments& arguments, std::vector<std::string> words) {
+ExitCode run_import(const ImportArguments& arguments, std::vector<std::string> settings) {
   std::string recipe;
-  const auto is_file = [](const std::string& word) {
-    return word == "-" || path_exists(word) || (word.find_first_of("-~+") != 0 && word.find('=') == std::string::npos);
+  const auto is_file = [](const std::string& text) {
+    return text == "-" || path_exists(text) || (text.find_first_of("-~+") != 0 && text.find('=') == std::string::npos);
   };
-  if (!words.empty() && is_file(words[0])) {
-    recipe = words[0];
-    words.erase(words.begin());
+  if (!settings.empty() && is_file(settings[0])) {
+    recipe = settings[0];
+    settings.erase(settings.begin());
   }
-  if (recipe.empty() && words.empty())
+  if (recipe.empty() && settings.empty())
     fail(ExitCode::kBadConfiguration,
          "import: no recipe. Fix: name a YAML or JSON file of TRL or verl, or pass "
          "settings: keel import algorithm.adv_estimator=grpo ..., or keel import --num_generations 8 ...");
   if (!arguments.output.empty()) RunFolder::require_outside_run(arguments.output);
   if (!arguments.output.empty() && !arguments.overwrite && path_exists(arguments.output))
     fail(ExitCode::kBadConfiguration, arguments.output,
-         ": already exists. Fix: choose another name, or replace it with ", "--overwrite");
-  const compat::Imported imported = compat::import_recipe(compat::read_recipe(recipe, words), arguments.ignored);
+         ": already exists. Fix: choose another name, or replace it with --overwrite");
+  const compat::Imported imported = compat::import_recipe(compat::read_recipe(recipe, settings), arguments.ignored);
   const std::string name = recipe.empty() ? "command-line settings" : escape_controls(recipe);
   std::string text = "# From " + name + " (" + imported.program + ") by keel import\n" + imported.yaml +
                      as_comments(report_lines(imported, /*all_names=*/true));

@@ -38,8 +38,8 @@ struct Contents {
   Json metadata = Json::object();
   std::vector<TableRow> tensors;
   std::vector<std::pair<std::string, Contents>> parts;  // folders inside a folder
-  std::string why_not;                                  // why it cannot be used as a model; empty: it can, or is none
-  std::string fault;                                    // damage, which sets the exit code
+  std::string load_error;                               // why the model cannot be loaded; empty if it can be
+  std::string fault;                                    // the damage found; the exit code is then 1
 };
 
 int64_t product(const std::vector<int64_t>& shape) {
@@ -73,7 +73,7 @@ Contents inspect_gguf(const fs::path& path) {
     contents.summary["model"] = model.config()["architectures"][0];
   } catch (const Error& error) {
     contents.summary["model"] = nullptr;  // a valid file, but not a supported model
-    contents.why_not = error.what();
+    contents.load_error = error.what();
   }
   return contents;
 }
@@ -115,7 +115,7 @@ void add_weights(const fs::path& path, Contents& contents) {
   try {
     files = weight_files(path);
   } catch (const Error& error) {
-    contents.why_not = error.what();
+    contents.load_error = error.what();
   }
   for (const fs::path& file : files) add_tensors(SafetensorsFile::open(file), contents);
 }
@@ -172,10 +172,10 @@ Contents inspect_model(const fs::path& path) {
 /// Inspects a run and its newest valid checkpoint.
 Contents inspect_run(const fs::path& path) {
   Contents contents;
-  Json names = Json::array();
+  Json checkpoints = Json::array();
   for (const fs::path& checkpoint : finished_checkpoints(path / "checkpoints"))
-    names.insert(names.begin(), checkpoint.filename().string());
-  contents.summary = {{"kind", "run"}, {"checkpoints", names}};
+    checkpoints.insert(checkpoints.begin(), checkpoint.filename().string());
+  contents.summary = {{"kind", "run"}, {"checkpoints", checkpoints}};
   add_files(path, contents);
   std::vector<std::string> damaged;
   const fs::path newest = newest_checkpoint(path / "checkpoints", damaged);
@@ -191,13 +191,13 @@ Contents inspect_run(const fs::path& path) {
   return contents;
 }
 
-/// Sets why_not if the folder cannot be loaded as a model. Reads only the headers of the weight files.
+/// Sets load_error if the folder cannot be loaded as a model. Reads only the headers of the weight files.
 void check_loadable(const fs::path& path, Contents& contents) {
   try {
     ModelFolder::open(path).weights();
     Tokenizer::load(path);
   } catch (const Error& error) {
-    contents.why_not = error.what();
+    contents.load_error = error.what();
   }
 }
 
@@ -287,11 +287,11 @@ void print_contents(const fs::path& path, const Contents& contents, Console& con
   }
   if (!contents.tensors.empty()) {
     console.heading("tensors");
-    size_t widest = 0;
-    for (const TableRow& row : contents.tensors) widest = std::max(widest, escape_controls(row.name).size());
+    size_t name_width = 0;
+    for (const TableRow& row : contents.tensors) name_width = std::max(name_width, escape_controls(row.name).size());
     for (const TableRow& row : contents.tensors) {
       std::string name = escape_controls(row.name);
-      name.resize(std::max(widest, name.size()), ' ');
+      name.resize(std::max(name_width, name.size()), ' ');
       std::array<char, 128> rest{};
       std::snprintf(rest.data(), rest.size(), "  %-8s  %-20s  %12s", row.dtype.c_str(), shape_text(row.shape).c_str(),
                     format_bytes(static_cast<int64_t>(row.bytes)).c_str());
@@ -300,7 +300,8 @@ void print_contents(const fs::path& path, const Contents& contents, Console& con
   }
   if (contents.summary.value("kind", "") != "run")
     print_totals(contents.tensors, console);  // the parts of a run have their own totals
-  if (!contents.why_not.empty()) console.line("  cannot be used as a model: " + escape_controls(contents.why_not));
+  if (!contents.load_error.empty())
+    console.line("  cannot be used as a model: " + escape_controls(contents.load_error));
   for (const auto& [name, part] : contents.parts) {
     console.line("");
     print_contents(path / name, part, console);
@@ -310,7 +311,7 @@ void print_contents(const fs::path& path, const Contents& contents, Console& con
 Json to_json(const fs::path& path, const Contents& contents) {
   Json json = {{"path", path.string()}};
   json.update(contents.summary);
-  if (!contents.why_not.empty()) json["why_not"] = contents.why_not;
+  if (!contents.load_error.empty()) json["why_not"] = contents.load_error;
   if (!contents.files.empty()) json["files"] = contents.files;
   json["metadata"] = contents.metadata;
   json["tensors"] = Json::array();

@@ -27,8 +27,8 @@ Json read_row(const std::string& line, const std::string& location) {
   Json row;
   try {
     row = parse_json(line, {.depth = kDataDepth, .repeated_keys = false, .exact = true});
-  } catch (const JsonParseError& fault) {
-    fail(ExitCode::kBadInput, location, ": ", fault.what(), "; expected one object per line");
+  } catch (const JsonParseError& error) {
+    fail(ExitCode::kBadInput, location, ": ", error.what(), "; expected one object per line");
   }
   if (!row.is_object()) fail(ExitCode::kBadInput, location, ": got ", row.type_name(), "; expected an object");
   return row;
@@ -55,7 +55,7 @@ FileHandle open_input(const std::string& path) {
     fail(ExitCode::kBadInput, path, ": is a device; use a file or a pipe, or - for standard input");
   FileHandle file(retry_on_eintr([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
   if (!file.is_open() && path.find('=') != std::string::npos)
-    fail(ExitCode::kBadInput, path, ": is a setting, not a file; put the file first, or - for ", "standard input");
+    fail(ExitCode::kBadInput, path, ": is a setting, not a file; put the file first, or - for standard input");
   if (!file.is_open())
     fail(ExitCode::kBadInput, path,
          ": cannot be opened; check the path and its permissions, or use - for standard input");
@@ -97,7 +97,7 @@ void for_each_line(const std::string& path, size_t threads, const std::function<
   std::vector<JsonLine> lines;
   size_t bytes = 0;
   std::string line;
-  const auto has_line = [&] {
+  const auto read_line = [&] {
     try {
       return input.next(line, kMaxLine);
     } catch (const Error&) {
@@ -105,7 +105,7 @@ void for_each_line(const std::string& path, size_t threads, const std::function<
       throw;
     }
   };
-  for (uint64_t number = 1; has_line(); ++number) {
+  for (uint64_t number = 1; read_line(); ++number) {
     const std::string location = name + ":" + std::to_string(number);
     if (line.size() > kMaxLine)
       fail(ExitCode::kBadInput, location, ": the line has more than ", kMaxLine, " bytes, the maximum");

@@ -20,7 +20,7 @@ std::string describe(const Method& method) {
   add("aggregation", method.aggregation);
   for (const auto& [name, value] : number_parameters(method.region))
     add(name, std::isinf(value) ? "none" : short_number(value));
-  for (const auto& [name, word] : choice_parameters(method.region)) add(name, word);
+  for (const auto& [name, choice] : choice_parameters(method.region)) add(name, choice);
   add("source", method.source);
   return text;
 }

@@ -16,22 +16,23 @@ bool score_batch(std::span<const Rollout> rollouts, std::span<const Prompt> batc
                  const RewardSum& reward, const EvaluationRequest& request, const std::function<bool()>& stop,
                  Evaluation& result) {
   std::vector<GroupScore> scores(batch.size());
-  std::vector<std::vector<Verdict>> scored(batch.size());
+  std::vector<std::vector<Verdict>> verdicts(batch.size());
   std::atomic<bool> stopped = false;
   parallel_for(batch.size(), request.reward_threads, [&](size_t i) {
     if (stopped || (stop && stop())) {
       stopped = true;
       return;
     }
-    const auto size = static_cast<size_t>(request.samples);
-    const std::vector<RewardSample> samples = make_reward_samples(rollouts.subspan(i * size, size), batch, tokenizer);
+    const auto group_size = static_cast<size_t>(request.samples);
+    const std::vector<RewardSample> samples =
+        make_reward_samples(rollouts.subspan(i * group_size, group_size), batch, tokenizer);
     scores[i] = score_group(samples, reward);
-    scored[i] = compute_verdicts(reward, samples, scores[i].result);
+    verdicts[i] = compute_verdicts(reward, samples, scores[i].result);
   });
   if (stopped) return false;
   for (size_t i = 0; i < batch.size(); ++i) {
     result.scores.add(scores[i].report);
-    std::move(scored[i].begin(), scored[i].end(), std::back_inserter(result.verdicts));
+    std::move(verdicts[i].begin(), verdicts[i].end(), std::back_inserter(result.verdicts));
   }
   return true;
 }
@@ -39,12 +40,12 @@ bool score_batch(std::span<const Rollout> rollouts, std::span<const Prompt> batc
 /// Groups the samples by problem: repeated rows of one problem share their samples.
 std::vector<ScoredPrompt> group_by_problem(std::span<const Prompt> prompts, const Evaluation& result) {
   const std::vector<size_t> problems = problem_indices(prompts);
-  std::vector<ScoredPrompt> scored;
+  std::vector<ScoredPrompt> grouped;
   for (size_t i = 0; i < prompts.size(); ++i)
-    if (problems[i] == scored.size()) scored.push_back({.source = prompts[i].source, .samples = {}});
+    if (problems[i] == grouped.size()) grouped.push_back({.source = prompts[i].source, .samples = {}});
   for (size_t i = 0; i < result.rollouts.size(); ++i)
-    scored[problems[static_cast<size_t>(result.rollouts[i].prompt)]].samples.push_back(result.verdicts[i]);
-  return scored;
+    grouped[problems[static_cast<size_t>(result.rollouts[i].prompt)]].samples.push_back(result.verdicts[i]);
+  return grouped;
 }
 
 /// Computes the statistics from the rollouts and the verdicts.

@@ -31,13 +31,13 @@ Moments moments_of(std::span<const double> values) {
 }
 
 double student_t(int64_t degrees_of_freedom) {
-  constexpr std::array<double, 30> kFirst = {
+  constexpr std::array<double, 30> kQuantiles = {
       12.70620474, 4.30265273,  3.182446305, 2.776445105, 2.570581836, 2.446911851, 2.364624252, 2.306004135,
       2.262157163, 2.228138852, 2.20098516,  2.17881283,  2.160368656, 2.144786688, 2.131449546, 2.119905299,
       2.109815578, 2.10092204,  2.093024054, 2.085963447, 2.079613845, 2.073873068, 2.06865761,  2.063898562,
       2.059538553, 2.055529439, 2.051830516, 2.048407142, 2.045229642, 2.042272456};
-  if (degrees_of_freedom <= static_cast<int64_t>(kFirst.size()))
-    return kFirst[static_cast<size_t>(std::max<int64_t>(degrees_of_freedom, 1) - 1)];
+  if (degrees_of_freedom <= static_cast<int64_t>(kQuantiles.size()))
+    return kQuantiles[static_cast<size_t>(std::max<int64_t>(degrees_of_freedom, 1) - 1)];
   // The Cornish-Fisher expansion; its error is below 2e-6 here.
   constexpr double z = kNormal, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
   const double d = static_cast<double>(degrees_of_freedom);
@@ -49,18 +49,18 @@ Interval wilson_interval(double successes, double count) {
   if (count <= 0) return {0, 1};
   const double p = successes / count, z2 = kNormal * kNormal;
   const double centre = (p + z2 / (2 * count)) / (1 + z2 / count);
-  const double half = kNormal / (1 + z2 / count) * std::sqrt(p * (1 - p) / count + z2 / (4 * count * count));
-  return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
+  const double half_width = kNormal / (1 + z2 / count) * std::sqrt(p * (1 - p) / count + z2 / (4 * count * count));
+  return {std::max(0.0, centre - half_width), std::min(1.0, centre + half_width)};
 }
 
 Interval fraction_interval(std::span<const double> fractions, int64_t trials) {
   if (fractions.empty()) return {0, 1};
   const double count = static_cast<double>(fractions.size());
   const auto [mean, deviation] = moments_of(fractions);
-  const auto inside = static_cast<double>(
+  const auto partly_solved = static_cast<double>(
       std::ranges::count_if(fractions, [](double fraction) { return fraction != 0 && fraction != 1; }));
-  if (inside == 0) return wilson_interval(mean * count, count);
-  const double max_trials = count - inside + inside * static_cast<double>(trials);
+  if (partly_solved == 0) return wilson_interval(mean * count, count);
+  const double max_trials = count - partly_solved + partly_solved * static_cast<double>(trials);
   if (all_equal(fractions)) return wilson_interval(mean * max_trials, max_trials);
   const double shrink = kNormal / student_t(static_cast<int64_t>(fractions.size()) - 1);
   const double effective_trials =
@@ -71,9 +71,9 @@ Interval fraction_interval(std::span<const double> fractions, int64_t trials) {
 std::optional<Interval> mean_interval(std::span<const double> values) {
   if (values.empty() || all_equal(values)) return std::nullopt;
   const auto [mean, deviation] = moments_of(values);
-  const double half =
+  const double half_width =
       student_t(static_cast<int64_t>(values.size()) - 1) * (deviation / std::sqrt(static_cast<double>(values.size())));
-  return Interval(mean - half, mean + half);
+  return Interval(mean - half_width, mean + half_width);
 }
 
 }  // namespace keel

@@ -87,11 +87,11 @@ std::vector<NamedMeasure> list_measures(int64_t samples, std::span<const int64_t
   return measures;
 }
 
-/// `fractions`: each value is a fraction of correct or wrong trials.
-Estimate make_estimate(std::span<const double> values, bool fractions, int64_t trials) {
+/// `are_fractions`: each value is the fraction of correct trials.
+Estimate make_estimate(std::span<const double> values, bool are_fractions, int64_t trials) {
   if (values.empty()) return {};
   return {.mean = moments_of(values).mean,
-          .interval = fractions ? std::optional(fraction_interval(values, trials)) : mean_interval(values),
+          .interval = are_fractions ? std::optional(fraction_interval(values, trials)) : mean_interval(values),
           .prompts = static_cast<int64_t>(values.size())};
 }
 
@@ -107,12 +107,12 @@ SourceStatistics summarize(const std::string& source, std::span<const PromptSamp
   }
   const std::vector<NamedMeasure> measures = list_measures(result.samples, ks);
   for (size_t i = 0; i < measures.size(); ++i) {
-    std::vector<double> column;
+    std::vector<double> prompt_values;
     for (const MeasureValues& row : rows)
-      if (row[i]) column.push_back(*row[i]);
+      if (row[i]) prompt_values.push_back(*row[i]);
     const bool is_average = i == 0;
     result.measures.push_back(
-        {measures[i].name, make_estimate(column, !is_average || is_binary, result.samples / measures[i].k)});
+        {measures[i].name, make_estimate(prompt_values, !is_average || is_binary, result.samples / measures[i].k)});
   }
   return result;
 }
@@ -133,19 +133,20 @@ double pass_at_k(int64_t samples, int64_t solved, int64_t k) {
 }
 
 std::vector<int64_t> answer_classes(std::span<const FinalAnswer> answers) {
-  std::vector<size_t> first;  // the first sample of each class
+  std::vector<size_t> representatives;  // the first sample of each class
   std::vector<int64_t> classes;
   for (const FinalAnswer& answer : answers) {
-    const auto found = [&](auto&& same) {
+    const auto find_class = [&](auto&& same) {
       return static_cast<size_t>(
-          std::find_if(first.begin(), first.end(), [&](size_t other) { return same(answers[other]); }) - first.begin());
+          std::ranges::find_if(representatives, [&](size_t other) { return same(answers[other]); }) -
+          representatives.begin());
     };
-    size_t index = found([&](const FinalAnswer& other) { return other.text == answer.text; });
-    if (index == first.size() && answer.is_math)
-      index = found([&](const FinalAnswer& other) {
+    size_t index = find_class([&](const FinalAnswer& other) { return other.text == answer.text; });
+    if (index == representatives.size() && answer.is_math)
+      index = find_class([&](const FinalAnswer& other) {
         return other.is_math && verify_math(other.text, answer.text, kMathSteps).correct;
       });
-    if (index == first.size() && !answer.text.empty()) first.push_back(classes.size());
+    if (index == representatives.size() && !answer.text.empty()) representatives.push_back(classes.size());
     classes.push_back(answer.text.empty() ? -1 : static_cast<int64_t>(index));
   }
   return classes;
@@ -166,9 +167,9 @@ EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts
   std::map<std::string, std::vector<const PromptSamples*>> by_source;
   std::vector<const PromptSamples*> all;
   for (const PromptSamples& prompt : collected) {
-    std::vector<const PromptSamples*>& own = by_source[prompt.source];
-    if (own.empty()) sources.push_back(prompt.source);
-    own.push_back(&prompt);
+    std::vector<const PromptSamples*>& same_source = by_source[prompt.source];
+    if (same_source.empty()) sources.push_back(prompt.source);
+    same_source.push_back(&prompt);
     all.push_back(&prompt);
   }
   EvaluationStatistics result{.all = summarize("", all, is_binary), .sources = {}};
@@ -177,9 +178,9 @@ EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts
 }
 
 Json to_json(const SourceStatistics& statistics) {
-  Json tree = {{"prompts", statistics.prompts}, {"samples", statistics.samples}, {"unjudged", statistics.unscored}};
+  Json json = {{"prompts", statistics.prompts}, {"samples", statistics.samples}, {"unjudged", statistics.unscored}};
   for (const auto& [name, estimate] : statistics.measures) {
-    Json& measure = tree[name] = nullptr;
+    Json& measure = json[name] = nullptr;
     if (estimate.prompts == 0) continue;
     const auto& interval = estimate.interval;
     measure = {{"mean", estimate.mean},
@@ -187,7 +188,7 @@ Json to_json(const SourceStatistics& statistics) {
                {"high", interval ? Json(interval->second) : Json()}};
     if (estimate.prompts < statistics.prompts) measure["prompts"] = estimate.prompts;
   }
-  return tree;
+  return json;
 }
 
 std::string to_table(const EvaluationStatistics& statistics) {

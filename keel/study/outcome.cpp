@@ -27,7 +27,9 @@ std::vector<double> moving_average(const std::vector<double>& rewards) {
   return averages;
 }
 
-size_t steps_at_end(size_t steps, int64_t last) { return std::clamp<size_t>(steps / 3, 1, static_cast<size_t>(last)); }
+size_t num_last_steps(size_t steps, int64_t last) {
+  return std::clamp<size_t>(steps / 3, 1, static_cast<size_t>(last));
+}
 
 std::vector<std::string> split_fields(const std::string& line) {
   std::vector<std::string> fields(1);
@@ -45,8 +47,8 @@ bool has_collapsed(const std::vector<double>& rewards, int64_t last) {
   if (rewards.size() <= kWindow) return false;
   const std::vector<double> averages = moving_average(rewards);
   const double best = *std::max_element(averages.begin() + kWindow - 1, averages.end());
-  const size_t end = std::min(steps_at_end(rewards.size(), last), averages.size() - kWindow + 1);
-  return best > 0 && std::all_of(averages.end() - static_cast<std::ptrdiff_t>(end), averages.end(),
+  const size_t num_last = std::min(num_last_steps(rewards.size(), last), averages.size() - kWindow + 1);
+  return best > 0 && std::all_of(averages.end() - static_cast<std::ptrdiff_t>(num_last), averages.end(),
                                  [&](double mean) { return mean < best / 2; });
 }
 
@@ -73,10 +75,10 @@ Outcome measure_run(const std::filesystem::path& run, int64_t last, const std::v
   if (outcome.rewards.empty())
     fail(ExitCode::kBadInput, run.string(), ": the run has no step with a reward, so the study cannot measure it");
   const std::vector<double>& rewards = outcome.rewards;
-  const size_t end = steps_at_end(rewards.size(), last);
+  const size_t num_last = num_last_steps(rewards.size(), last);
   const std::vector<double> averages = moving_average(rewards);
-  outcome.measures[measure::kFinal] = mean_of(&rewards[rewards.size() - end], end);
-  outcome.measures[measure::kEarly] = mean_of(rewards.data(), end);
+  outcome.measures[measure::kFinal] = mean_of(&rewards[rewards.size() - num_last], num_last);
+  outcome.measures[measure::kEarly] = mean_of(rewards.data(), num_last);
   outcome.measures[measure::kBest] = *std::max_element(
       averages.begin() + static_cast<std::ptrdiff_t>(std::min(kWindow, averages.size()) - 1), averages.end());
   outcome.measures[measure::kCollapsed] = has_collapsed(rewards, last) ? 1 : 0;
@@ -84,7 +86,7 @@ Outcome measure_run(const std::filesystem::path& run, int64_t last, const std::v
   if (summary.before) outcome.measures[measure::kBefore] = summary.before->mean;
   if (summary.after) outcome.measures[measure::kAfter] = summary.after->mean;
   for (const auto& [metric, values] : curves) {
-    const size_t count = std::min(end, values.size());
+    const size_t count = std::min(num_last, values.size());
     outcome.measures[metric] = mean_of(&values[values.size() - count], count);
   }
   return outcome;
@@ -139,13 +141,13 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
   std::vector<Outcome> outcomes;
   std::vector<std::string> names;
   std::set<std::pair<std::string, uint64_t>> runs;
-  size_t number = 0;
+  size_t line_number = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::vector<std::string> fields = split_fields(text.substr(begin, end - begin));
     begin = end + 1;
-    const std::string location = file.string() + ":" + std::to_string(++number);
-    if (number == 1) {
+    const std::string location = file.string() + ":" + std::to_string(++line_number);
+    if (line_number == 1) {
       names = fields;
       if (names.size() < 3 || names[0] != "variant" || names[1] != "seed")
         fail(ExitCode::kBadInput, location, ": expected a study's runs.csv, whose first line begins with variant,seed");
@@ -162,9 +164,9 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
       if (i > 1 && fields[i].empty()) continue;
       double value = 0;
       const char *const first = fields[i].data(), *const last = first + fields[i].size();
-      const auto [stopped, error] =
+      const auto [parsed_end, error] =
           i == 1 ? std::from_chars(first, last, outcome.seed) : std::from_chars(first, last, value);
-      if (error != std::errc() || stopped != last || !std::isfinite(value))
+      if (error != std::errc() || parsed_end != last || !std::isfinite(value))
         fail(ExitCode::kBadInput, location, ": ", names[i], ": got \"", fields[i], "\", expected a number");
       if (names[i] == measure::kCollapsed && value != 0 && value != 1)
         fail(ExitCode::kBadInput, location, ": ", names[i], ": got \"", fields[i], "\", expected 0 or 1");

@@ -30,7 +30,7 @@ struct Outcome {
   std::vector<double> rewards = {};        // per step, for the curves
 };
 
-/// Measures a finished run. Its end are the `last` steps, at most a third of all.
+/// Measures a finished run. "final" and `metrics` are means over the `last` steps, at most a third of all.
 Outcome measure_run(const std::filesystem::path& run, int64_t last, const std::vector<std::string>& metrics);
 
 /// Returns the names of a run's RL metrics in metrics.jsonl.

@@ -43,15 +43,15 @@ pid_t start(const std::vector<std::string>& arguments, const std::filesystem::pa
   const FileHandle output(openat(path.directory, path.name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!output.is_open()) fail(ExitCode::kHealthGuard, log.string(), ": cannot be written: ", std::strerror(errno));
   // Signals are blocked until the child has restored the default handlers, so that none is lost.
-  sigset_t all, before;
-  sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, &before);
+  sigset_t all_signals, old_mask;
+  sigfillset(&all_signals);
+  sigprocmask(SIG_SETMASK, &all_signals, &old_mask);
   const pid_t parent = getpid(), child = fork();
-  if (child != 0) sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (child != 0) sigprocmask(SIG_SETMASK, &old_mask, nullptr);
   if (child < 0) fail(ExitCode::kHealthGuard, "cannot start a process for a run: ", std::strerror(errno));
   if (child > 0) return child;
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU, SIGALRM}) signal(number, SIG_DFL);
-  sigprocmask(SIG_SETMASK, &before, nullptr);
+  for (const int handled : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU, SIGALRM}) signal(handled, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &old_mask, nullptr);
   setpgid(0, 0);  // this process passes on signals from the terminal
   // This may be sent several times, once per thread of the parent. Of all handled signals, only SIGXCPU counts once.
   prctl(PR_SET_PDEATHSIG, SIGXCPU);
@@ -240,11 +240,12 @@ class Runner {
       if (known.empty() && path_exists(run / "metrics.jsonl")) known = metric_names(run);
     }
     for (const std::string& name : study_.options.measures) {
-      const auto has = [&](const Outcome& outcome) { return outcome.measures.contains(name); };
-      if (result_.outcomes.empty() || std::ranges::any_of(result_.outcomes, has)) continue;
-      const std::optional<std::string> near = nearest_name(name, known);
-      result_.unmeasured.push_back("study.measures: no run has the metric " + name +
-                                   (near ? "; did you mean " + *near + "?" : "; docs/metrics.md lists them"));
+      const auto has_measure = [&](const Outcome& outcome) { return outcome.measures.contains(name); };
+      if (result_.outcomes.empty() || std::ranges::any_of(result_.outcomes, has_measure)) continue;
+      const std::optional<std::string> suggestion = nearest_name(name, known);
+      result_.unmeasured.push_back(
+          "study.measures: no run has the metric " + name +
+          (suggestion ? "; did you mean " + *suggestion + "?" : "; docs/metrics.md lists them"));
     }
   }
 
@@ -282,7 +283,7 @@ class Runner {
     if (path_exists(newest_checkpoint(run)))
       arguments.push_back("--resume");
     else if (path_exists(folder))
-      arguments.push_back("--overwrite");  // it has other settings, or no checkpoint
+      arguments.push_back("--overwrite");  // the old run has other settings, or no checkpoint
     if (threads_ > 0 && !run.config.value("run", Json::object()).contains("threads"))
       arguments.push_back("run.threads=" + std::to_string(threads_));
     const pid_t process = start(arguments, folder_.log(run.name));
@@ -290,14 +291,14 @@ class Runner {
   }
 
   void collect_ended_runs() {
-    for (auto each = running_.begin(); each != running_.end();) {
+    for (auto process = running_.begin(); process != running_.end();) {
       int status = 0;
-      if (waitpid(each->first, &status, WNOHANG) == 0) {
-        ++each;
+      if (waitpid(process->first, &status, WNOHANG) == 0) {
+        ++process;
         continue;
       }
-      const Running ended = std::move(each->second);
-      each = running_.erase(each);
+      const Running ended = std::move(process->second);
+      process = running_.erase(process);
       finish_run(ended, status);
     }
   }
@@ -305,9 +306,9 @@ class Runner {
   void finish_run(const Running& ended, int status) {
     const StudyRun& run = ended.run;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-      const std::string how = WIFEXITED(status) ? "exit code " + std::to_string(WEXITSTATUS(status))
-                                                : "signal " + std::to_string(WTERMSIG(status));
-      return fail_run(run, read_error(folder_.log(run.name)) + " (" + how + ")");
+      const std::string exit_status = WIFEXITED(status) ? "exit code " + std::to_string(WEXITSTATUS(status))
+                                                        : "signal " + std::to_string(WTERMSIG(status));
+      return fail_run(run, read_error(folder_.log(run.name)) + " (" + exit_status + ")");
     }
     require_same_files(run, "ended");
     try {
@@ -320,10 +321,10 @@ class Runner {
     remove_checkpoints(run);
   }
 
-  void fail_run(const StudyRun& run, const std::string& why) {
-    console_.warning("run " + run.name + " failed: " + why + "; the others continue (see " +
+  void fail_run(const StudyRun& run, const std::string& reason) {
+    console_.warning("run " + run.name + " failed: " + reason + "; the others continue (see " +
                      folder_.log(run.name).string() + ")");
-    result_.failures[run.name] = why;
+    result_.failures[run.name] = reason;
     if (!run.variant.empty()) ++result_.failed[run.variant];
     ++finished_;
   }
@@ -338,8 +339,8 @@ class Runner {
         remaining += std::max(0.0, expected_seconds(running.run) - (steady_seconds() - running.start_seconds));
       text += ", " + format_duration(remaining / static_cast<double>(study_.options.jobs)) + " left";
     }
-    if (text == shown_) return;
-    shown_ = text;
+    if (text == last_progress_) return;
+    last_progress_ = text;
     console_.progress(text);
   }
 
@@ -370,7 +371,7 @@ class Runner {
   StudyResult result_;
   size_t total_ = 0, finished_ = 0;
   Times warm_up_times_, run_times_;
-  std::string shown_;
+  std::string last_progress_;
 };
 
 }  // namespace

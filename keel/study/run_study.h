@@ -22,7 +22,8 @@ struct StudyResult {
 
 /// Runs the missing runs of a study, each in its own process, several at a time, and resumes interrupted ones. A failed
 /// run does not stop the others. The folder has configs/, logs/, runs/ and outcomes/. A file in outcomes/ marks a run
-/// as done; its other files may be removed then. Signals are passed on to the runs, which save (Interrupted).
+/// as done; its other files may be removed then. A stop signal is passed on to the runs, which save, and throws
+/// Interrupted.
 StudyResult run_study(const Study& study, const StudyFolder& folder, const std::filesystem::path& program,
                       OldRuns old_runs, Console& console);
 

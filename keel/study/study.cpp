@@ -21,30 +21,31 @@ constexpr std::array kSections = {"study", "base", "sizes", "variants"};
 constexpr std::array kRlSections = {"objective", "rollout", "reward", "reference",  "critic",
                                     "train",     "eval",    "record", "checkpoint", "health"};
 
-/// Copies settings below `path` of one tree to another, except those set on the command line.
-void merge_settings(ConfigTree& to, const Json& settings, const ConfigTree& from, const std::string& path,
-                    const std::string& parent = "") {
+/// Copies the settings of `source` below `source_path` to `target` below `target_path`, except those that the command
+/// line sets in `target` only.
+void merge_settings(ConfigTree& target, const Json& settings, const ConfigTree& source, const std::string& source_path,
+                    const std::string& target_path = "") {
   for (const auto& [key, value] : settings.items()) {
-    const std::string setting = parent.empty() ? key : parent + "." + key, source = path + "." + key;
+    const std::string to = target_path.empty() ? key : target_path + "." + key, from = source_path + "." + key;
     if (value.is_object()) {
-      merge_settings(to, value, from, source, setting);
+      merge_settings(target, value, source, from, to);
       continue;
     }
-    if (on_command_line(to, setting) && !on_command_line(from, source)) continue;
-    Json* target = &to.value;
-    for (const std::string& part : split_path(setting)) {
-      if (!target->is_object()) *target = Json::object();
-      target = &(*target)[part];
+    if (on_command_line(target, to) && !on_command_line(source, from)) continue;
+    Json* node = &target.value;
+    for (const std::string& part : split_path(to)) {
+      if (!node->is_object()) *node = Json::object();
+      node = &(*node)[part];
     }
-    *target = value;
-    if (const auto line = from.lines.find(source); line != from.lines.end()) to.lines[setting] = line->second;
+    *node = value;
+    if (const auto line = source.lines.find(from); line != source.lines.end()) target.lines[to] = line->second;
   }
 }
 
 const Json& section(const ConfigTree& tree, const std::string& name) {
-  static const Json kNone = Json::object();
+  static const Json kEmpty = Json::object();
   const Json* const found = find_value(tree, name);
-  if (found == nullptr || found->is_null()) return kNone;
+  if (found == nullptr || found->is_null()) return kEmpty;
   if (!found->is_object())
     fail(ExitCode::kBadConfiguration, location_of(tree, name), ": ", name, ": got ", found->dump(),
          ", expected names and their settings");
@@ -65,40 +66,41 @@ void check_names(const ConfigTree& tree) {
   const std::vector<std::string> known(kSections.begin(), kSections.end());
   for (const auto& [key, value] : tree.value.items()) {
     if (std::ranges::count(known, key)) continue;
-    const auto near = nearest_name(key, known);
+    const auto suggestion = nearest_name(key, known);
     fail(ExitCode::kBadConfiguration, location_of(tree, key), ": ", key, ": unknown section of a study; ",
-         near ? "did you mean " + *near + "?" : "they are " + joined(known) + ".", " Settings of runs belong to base");
+         suggestion ? "did you mean " + *suggestion + "?" : "they are " + joined(known) + ".",
+         " Settings of runs belong to base");
   }
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-";
+  constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-";
   for (const auto& [name, settings] : section(tree, "variants").items()) {
     if (name == kWarmUp || name.starts_with(std::string(kWarmUp) + "-"))
       fail(ExitCode::kBadConfiguration, location_of(tree, "variants." + name), ": variants.", name,
            ": this name is reserved for warm-up runs; choose another");
-    if (name.empty() || name.find_first_not_of(kLetters) != std::string::npos || name[0] == '-')
+    if (name.empty() || name.find_first_not_of(kNameCharacters) != std::string::npos || name[0] == '-')
       fail(ExitCode::kBadConfiguration, location_of(tree, "variants." + name), ": variants.", name,
            ": expected letters, digits, and _ + - after the first character, since it names a folder");
   }
 }
 
-/// Settings that a study sets for each run, and the setting of the study that controls them.
+/// Settings of runs that a study sets, each with the study setting that it comes from.
 constexpr std::pair<const char*, const char*> kControlledSettings[] = {{"run.dir", "study.dir"},
                                                                        {"run.seed", "study.first_seed"}};
 
 /// Drops run.dir and run.seed of a base file, with a note.
 void drop_controlled_settings(ConfigTree& base, std::vector<std::string>& notes) {
-  for (const auto& [setting, instead] : kControlledSettings) {
+  for (const auto& [setting, study_setting] : kControlledSettings) {
     if (find_value(base, setting) == nullptr || on_command_line(base, setting)) continue;
     notes.push_back(location_of(base, setting) + ": " + setting + " is ignored: a study sets it for every run (" +
-                    instead + ")");
+                    study_setting + ")");
     erase_value(base, setting);
   }
 }
 
 void reject_controlled_settings(const Variant& variant) {
-  for (const auto& [setting, instead] : kControlledSettings)
+  for (const auto& [setting, study_setting] : kControlledSettings)
     if (find_value(variant.tree, setting) != nullptr)
       fail(ExitCode::kBadConfiguration, location_of(variant.tree, setting), ": ", setting,
-           ": a study sets it for every run; remove it, and set ", instead);
+           ": a study sets it for every run; remove it, and set ", study_setting);
 }
 
 void check_variant(const Variant& variant) try {
@@ -115,13 +117,13 @@ void check_variant(const Variant& variant) try {
 }
 
 void check_measures(const ConfigTree& tree, const StudyOptions& options) {
-  const std::vector<std::string> standard = {measure::kFinal,     measure::kEarly,  measure::kBest,
+  const std::vector<std::string> built_in = {measure::kFinal,     measure::kEarly,  measure::kBest,
                                              measure::kCollapsed, measure::kBefore, measure::kAfter};
   for (const std::string& name : options.measures)
-    if (std::ranges::count(standard, name) || std::ranges::count(options.measures, name) > 1 ||
+    if (std::ranges::count(built_in, name) || std::ranges::count(options.measures, name) > 1 ||
         name.find_first_of(",|\"\r\n") != std::string::npos)
       fail(ExitCode::kBadConfiguration, location_of(tree, "study.measures"), ": study.measures: got ", name,
-           ", expected names of metrics.jsonl, each once; ", joined(standard), " are always in the tables");
+           ", expected names of metrics.jsonl, each once; ", joined(built_in), " are always in the tables");
 }
 
 /// Returns whether the runs begin with supervised updates on the task.
@@ -167,12 +169,12 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
   study.name = std::filesystem::path(tree.file).stem().string();
   study.file = full_path(tree.file);
 
-  ConfigTree options;
-  options.file = tree.file;
-  merge_settings(options, section(tree, "study"), tree, "study", "study");
+  ConfigTree study_tree;
+  study_tree.file = tree.file;
+  merge_settings(study_tree, section(tree, "study"), tree, "study", "study");
   OptionTable table;
   table.section("study", "", study.options);
-  table.load(options);
+  table.load(study_tree);
   check_measures(tree, study.options);
   check_tilde("study.dir", study.options.dir);
   if (study.options.dir.empty()) study.options.dir = "studies/" + study.name + (size.empty() ? "" : "-" + size);
@@ -180,11 +182,11 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
   ConfigTree base = base_file ? *base_file : inline_base(tree);
   if (base_file) drop_controlled_settings(base, study.notes);
   const Json& sizes = section(tree, "sizes");
-  std::vector<std::string> names;
-  for (const auto& [name, settings] : sizes.items()) names.push_back(name);
+  std::vector<std::string> size_names;
+  for (const auto& [name, settings] : sizes.items()) size_names.push_back(name);
   if (!size.empty() && !sizes.contains(size))
     fail(ExitCode::kBadConfiguration, "--size: got ", size, ", expected ",
-         names.empty() ? "none, since " + tree.file + " has no sizes" : "one of " + joined(names));
+         size_names.empty() ? "none, since " + tree.file + " has no sizes" : "one of " + joined(size_names));
   if (!size.empty()) merge_settings(base, section(tree, "sizes." + size), tree, "sizes." + size);
 
   for (const auto& [name, settings] : section(tree, "variants").items()) {
@@ -195,12 +197,12 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
   if (study.variants.empty())
     fail(ExitCode::kBadConfiguration, tree.file,
          ": variants is missing or empty; set at least one, such as variants: {dppo: {objective: {method: dppo_tv}}}");
-  std::vector<std::string> variants;
-  for (const Variant& variant : study.variants) variants.push_back(variant.name);
-  if (study.options.baseline.empty()) study.options.baseline = variants[0];
-  if (!std::ranges::count(variants, study.options.baseline))
+  std::vector<std::string> variant_names;
+  for (const Variant& variant : study.variants) variant_names.push_back(variant.name);
+  if (study.options.baseline.empty()) study.options.baseline = variant_names[0];
+  if (!std::ranges::count(variant_names, study.options.baseline))
     fail(ExitCode::kBadConfiguration, location_of(tree, "study.baseline"), ": study.baseline: got ",
-         study.options.baseline, ", expected one of the variants ", joined(variants));
+         study.options.baseline, ", expected one of the variants ", joined(variant_names));
   return study;
 }
 

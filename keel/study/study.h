@@ -32,7 +32,7 @@ struct Variant {
 
 /// Variants of one configuration, each run once per seed.
 struct Study {
-  std::string name;  // of its file, without extension
+  std::string name;  // the name of its file without extension
   std::string file;  // absolute path
   StudyOptions options;
   std::vector<Variant> variants;   // in the file's order

@@ -10,16 +10,16 @@
 namespace keel {
 namespace {
 
-constexpr const char* kOwner = "study.json";
+constexpr const char* kStudyFile = "study.json";
 constexpr std::array kFolders = {"configs", "logs", "runs", "outcomes"};
 constexpr std::array kTables = {"table.md", "table.csv", "runs.csv", "study.html", "curves.svg"};
 
 /// Returns the study file named in study.json, if there is one.
 std::optional<std::string> read_owner(const std::filesystem::path& folder) {
-  if (!path_exists(folder / kOwner)) return std::nullopt;
-  const Json json = read_json_file(folder / kOwner);
+  if (!path_exists(folder / kStudyFile)) return std::nullopt;
+  const Json json = read_json_file(folder / kStudyFile);
   const Json file = json.is_object() ? json.value("study", Json()) : Json();
-  return file.is_string() ? file.get<std::string>() : "(" + std::string(kOwner) + " does not name it)";
+  return file.is_string() ? file.get<std::string>() : "(" + std::string(kStudyFile) + " does not name it)";
 }
 
 /// Fails if the folder has files of another study, or of unknown origin.
@@ -49,7 +49,7 @@ LockedDirectory open_folder(const Study& study, OldRuns old_runs) {
     fail(ExitCode::kBadConfiguration, "study.dir: another process runs a study in ", study.options.dir,
          "; wait until it ends, or choose another folder");
   if (old_runs == OldRuns::kKept) require_same_study(study, folder);
-  write_atomically(folder / kOwner, json_line(Json{{"study", study.file}}) + "\n");
+  write_atomically(folder / kStudyFile, json_line(Json{{"study", study.file}}) + "\n");
   for (const char* name : kFolders) create_directories(folder / name);
   return std::move(*directory);
 }
@@ -59,11 +59,12 @@ LockedDirectory open_folder(const Study& study, OldRuns old_runs) {
 StudyFolder::StudyFolder(const Study& study, OldRuns old_runs) : directory_(open_folder(study, old_runs)) {}
 
 void StudyFolder::require_not_moved() const {
-  const std::optional<std::filesystem::path> now = directory_.current_path();
-  if (now == path()) return;
-  fail(ExitCode::kHealthGuard, "study.dir: ", path().string(), " was ", now ? "moved to " + now->string() : "removed",
+  const std::optional<std::filesystem::path> current = directory_.current_path();
+  if (current == path()) return;
+  fail(ExitCode::kHealthGuard, "study.dir: ", path().string(), " was ",
+       current ? "moved to " + current->string() : "removed",
        " during the study, which stops; nothing at this path was changed. ",
-       now ? "Move it back and run the same command to continue" : "Run the same command to start again");
+       current ? "Move it back and run the same command to continue" : "Run the same command to start again");
 }
 
 }  // namespace keel

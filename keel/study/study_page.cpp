@@ -16,7 +16,7 @@ constexpr const char* kStyle =
     "border-bottom:1px solid #d8dee4;text-align:left;white-space:nowrap}figure{margin:0}svg{width:100%;height:auto}"
     "@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}td,th{border-color:#30363d}}";
 
-std::vector<ChartPoint> curve(const std::vector<double>& rewards) {
+std::vector<ChartPoint> chart_points(const std::vector<double>& rewards) {
   std::vector<ChartPoint> points;
   for (size_t i = 0; i < rewards.size(); ++i) points.push_back({static_cast<double>(i + 1), rewards[i]});
   return points;
@@ -38,18 +38,18 @@ std::vector<double> mean_curve(const std::vector<const Outcome*>& runs) {
 /// Converts a Markdown table to HTML.
 std::string html_table(const std::string& markdown) {
   std::string out = "<table>";
-  size_t number = 0;
-  for (size_t begin = 0; begin < markdown.size(); ++number) {
+  size_t line_index = 0;
+  for (size_t begin = 0; begin < markdown.size(); ++line_index) {
     const size_t end = markdown.find('\n', begin);
     const std::string line = markdown.substr(begin, end - begin);
     begin = end + 1;
-    if (number == 1) continue;  // the separator line
-    const std::string tag = number == 0 ? "th" : "td";
+    if (line_index == 1) continue;  // the separator line
+    const std::string tag = line_index == 0 ? "th" : "td";
     out += "<tr>";
     for (size_t cell = 2; cell < line.size();) {
-      const size_t stop = std::min(line.find('|', cell), line.size());
-      out += "<" + tag + ">" + escape_html(trimmed(line.substr(cell, stop - cell))) + "</" + tag + ">";
-      cell = stop + 2;
+      const size_t cell_end = std::min(line.find('|', cell), line.size());
+      out += "<" + tag + ">" + escape_html(trimmed(line.substr(cell, cell_end - cell))) + "</" + tag + ">";
+      cell = cell_end + 2;
     }
     out += "</tr>";
   }
@@ -71,8 +71,8 @@ double max_reward(const std::vector<Outcome>& outcomes) {
 Chart make_panel(const std::vector<const Outcome*>& runs, double highest) {
   Chart chart{.width = kPanelWidth, .height = kPanelHeight, .from_zero = true, .y_at_least = highest};
   for (const Outcome* run : runs)
-    chart.lines.push_back({"", curve(run->rewards), run->measures.at(measure::kCollapsed) != 0 ? 1 : 0, true});
-  chart.lines.push_back({"", curve(mean_curve(runs)), 0});
+    chart.lines.push_back({"", chart_points(run->rewards), run->measures.at(measure::kCollapsed) != 0 ? 1 : 0, true});
+  chart.lines.push_back({"", chart_points(mean_curve(runs)), 0});
   return chart;
 }
 
@@ -83,12 +83,13 @@ std::string title_line(double y, const std::string& attributes, const std::strin
 
 /// Returns the title of a panel: the name, condensed if it is long, and the number of collapsed runs.
 std::string panel_title(const std::string& variant, const std::vector<const Outcome*>& runs) {
-  std::string name = " font-weight=\"600\"";
+  std::string name_attributes = " font-weight=\"600\"";
   if (display_width(variant) > kMaxTitleLength)
-    name += " textLength=\"" + svg_number(kPanelWidth - kTitleLeft - 8) + "\" lengthAdjust=\"spacingAndGlyphs\"";
+    name_attributes +=
+        " textLength=\"" + svg_number(kPanelWidth - kTitleLeft - 8) + "\" lengthAdjust=\"spacingAndGlyphs\"";
   const auto collapsed =
       std::ranges::count_if(runs, [](const Outcome* run) { return run->measures.at(measure::kCollapsed) != 0; });
-  std::string title = title_line(16, name, variant);
+  std::string title = title_line(16, name_attributes, variant);
   if (collapsed > 0)
     title += title_line(32, "", std::to_string(collapsed) + " of " + std::to_string(runs.size()) + " collapsed");
   return title;

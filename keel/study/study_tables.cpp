@@ -13,7 +13,7 @@
 namespace keel {
 namespace {
 
-const std::vector<std::string> kCompared = {measure::kFinal, measure::kEarly};  // with the baseline, by seed
+const std::vector<std::string> kBaselineMeasures = {measure::kFinal, measure::kEarly};  // compared with the baseline
 
 Cell make_cell(const std::vector<double>& values) {
   return {moments_of(values).mean, mean_interval(values), static_cast<int64_t>(values.size())};
@@ -92,7 +92,7 @@ std::vector<VariantSummary> summarize(const Study& study, const std::vector<Outc
       summary.collapsed += outcome.measures.at(measure::kCollapsed) != 0 ? 1 : 0;
       const auto same_seed = baseline_runs.find(outcome.seed);
       if (same_seed == baseline_runs.end() || variant.name == study.options.baseline) continue;
-      for (const std::string& name : kCompared)
+      for (const std::string& name : kBaselineMeasures)
         differences[name].push_back(outcome.measures.at(name) - same_seed->second->measures.at(name));
     }
     for (const std::string& name : table_measures(study))
@@ -110,14 +110,14 @@ std::string markdown_table(const Study& study, const std::vector<VariantSummary>
     if (std::ranges::any_of(variants, [&](const VariantSummary& v) { return v.measures.contains(name); }))
       names.push_back(name);
   const bool any_failed = std::ranges::any_of(variants, [](const VariantSummary& v) { return v.failed > 0; });
-  std::vector<std::string> head = {"variant", "runs"};
-  if (any_failed) head.push_back("failed");
-  head.push_back("collapsed");
+  std::vector<std::string> header = {"variant", "runs"};
+  if (any_failed) header.push_back("failed");
+  header.push_back("collapsed");
   for (const std::string& name : names) {
-    head.push_back(name);
-    if (std::ranges::count(kCompared, name)) head.push_back(name + " minus " + study.options.baseline);
+    header.push_back(name);
+    if (std::ranges::count(kBaselineMeasures, name)) header.push_back(name + " minus " + study.options.baseline);
   }
-  std::vector<std::vector<std::string>> rows = {head};
+  std::vector<std::vector<std::string>> rows = {header};
   for (const VariantSummary& variant : variants) {
     const auto [low, high] = wilson_interval(static_cast<double>(variant.collapsed), static_cast<double>(variant.runs));
     std::vector<std::string> cells = {variant.name, std::to_string(variant.runs)};
@@ -129,7 +129,7 @@ std::string markdown_table(const Study& study, const std::vector<VariantSummary>
       const auto cell = variant.measures.find(name);
       cells.push_back(cell == variant.measures.end() ? "" : format_metric(cell->second));
       const auto difference = variant.differences.find(name);
-      if (std::ranges::count(kCompared, name))
+      if (std::ranges::count(kBaselineMeasures, name))
         cells.push_back(difference == variant.differences.end() ? "" : format_cell(difference->second));
     }
     rows.push_back(cells);
@@ -165,8 +165,8 @@ StudyComparison compare(const std::vector<Outcome>& ours, const std::vector<Outc
   std::vector<Test> tests;
   std::vector<double> p_values;
   StudyComparison comparison;
-  std::vector<std::string> all = {measure::kCollapsed};
-  all.insert(all.end(), measures.begin(), measures.end());
+  std::vector<std::string> tested_measures = {measure::kCollapsed};
+  tested_measures.insert(tested_measures.end(), measures.begin(), measures.end());
   std::set<std::string> our_variants, their_variants;
   for (const Outcome& outcome : ours) our_variants.insert(outcome.variant);
   for (const Outcome& outcome : theirs) their_variants.insert(outcome.variant);
@@ -177,11 +177,11 @@ StudyComparison compare(const std::vector<Outcome>& ours, const std::vector<Outc
   std::set<std::pair<std::string, uint64_t>> seeds;
   for (const Outcome& outcome : theirs) seeds.emplace(outcome.variant, outcome.seed);
   for (const Outcome& outcome : ours) comparison.same_seeds += seeds.contains({outcome.variant, outcome.seed}) ? 1 : 0;
-  for (const std::string& measure : all) {
-    const auto a = values_by_variant(ours, measure), b = values_by_variant(theirs, measure);
-    for (const auto& [variant, values] : a) {
-      const auto found = b.find(variant);
-      if (found == b.end()) continue;
+  for (const std::string& measure : tested_measures) {
+    const auto our_values = values_by_variant(ours, measure), their_values = values_by_variant(theirs, measure);
+    for (const auto& [variant, values] : our_values) {
+      const auto found = their_values.find(variant);
+      if (found == their_values.end()) continue;
       const bool is_count = measure == measure::kCollapsed;
       if (values.size() < 2 || found->second.size() < 2)
         fail(ExitCode::kBadInput, variant, ": ", measure, " has ", std::min(values.size(), found->second.size()),

@@ -53,12 +53,12 @@ double welch_test(std::span<const double> one, std::span<const double> other) {
 
 double fisher_test(int64_t successes, int64_t count, int64_t other_successes, int64_t other_count) {
   const int64_t total = successes + other_successes;
-  const auto choose = [](int64_t n, int64_t k) {
-    const auto f = [](int64_t m) { return std::lgamma(static_cast<double>(m) + 1); };
-    return f(n) - f(k) - f(n - k);
+  const auto log_choose = [](int64_t n, int64_t k) {
+    const auto log_factorial = [](int64_t m) { return std::lgamma(static_cast<double>(m) + 1); };
+    return log_factorial(n) - log_factorial(k) - log_factorial(n - k);
   };
   const auto probability = [&](int64_t k) {
-    return std::exp(choose(count, k) + choose(other_count, total - k) - choose(count + other_count, total));
+    return std::exp(log_choose(count, k) + log_choose(other_count, total - k) - log_choose(count + other_count, total));
   };
   const double observed = probability(successes);
   double sum = 0;

@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/methods.h"
 #include "cli/text_table.h"
-#include "cli/token_answers.h"
+#include "cli/token_output.h"
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
@@ -25,12 +25,12 @@ struct AdviseArguments {
 
 MethodSpec method_of(const AdviseArguments& arguments, const std::filesystem::path& file) {
   if (arguments.method.empty()) return method_of_run(file);
-  const std::vector<MethodSpec> asked = parse_methods({arguments.method});
-  if (asked.size() > 1) fail(ExitCode::kBadConfiguration, "--method names ", asked.size(), " methods; expected one");
-  return asked[0];
+  const std::vector<MethodSpec> specs = parse_methods({arguments.method});
+  if (specs.size() > 1) fail(ExitCode::kBadConfiguration, "--method names ", specs.size(), " methods; expected one");
+  return specs[0];
 }
 
-std::vector<double> parse_numbers(const std::vector<std::string>& texts) {
+std::vector<double> parse_thresholds(const std::vector<std::string>& texts) {
   std::vector<double> numbers;
   for (const std::string& text : texts)
     for (size_t begin = 0; begin <= text.size();) {
@@ -46,24 +46,24 @@ std::vector<double> parse_numbers(const std::vector<std::string>& texts) {
   return numbers;
 }
 
-std::string most_frequent_tokens(const MethodComparison& answer) {
+std::string most_frequent_tokens(const MethodComparison& comparison) {
   std::string text;
-  for (const TokenTypeDifference* type : most_often_outside(answer))
+  for (const TokenTypeDifference* type : most_often_outside(comparison))
     text += (text.empty() ? "" : " ") + quote_token(type->token) + " " + format_count(type->outside);
   return text;
 }
 
-void print_table(const Advice& advice, const MethodSpec& asked, const std::string& run) {
+void print_table(const Advice& advice, const MethodSpec& spec, const std::string& run) {
   Console console;
-  console.result(describe_records(run, advice.answers) + "\n\nTokens outside the region for thresholds of " +
-                 asked.method + " (current threshold: " + number_or_dash(threshold_of(asked)) + ")");
+  console.result(describe_records(run, advice.comparison) + "\n\nTokens outside the region for thresholds of " +
+                 spec.method + " (current threshold: " + number_or_dash(threshold_of(spec)) + ")");
   std::vector<std::vector<std::string>> rows = {
       {"threshold", "outside", "A > 0", "A < 0", "mean mu", "entropy", "most often"}};
   for (size_t i = 0; i < advice.by_threshold.size(); ++i) {
-    const Decisions& d = advice.by_threshold[i].decisions;
-    rows.push_back({number_or_dash(advice.thresholds[i], 6), percent(d.outside.all.fraction()),
-                    percent(d.outside.positive.fraction()), percent(d.outside.negative.fraction()),
-                    number_or_dash(d.mu.mean()), number_or_dash(d.entropy.mean()),
+    const Decisions& decisions = advice.by_threshold[i].decisions;
+    rows.push_back({number_or_dash(advice.thresholds[i], 6), percent(decisions.outside.all.fraction()),
+                    percent(decisions.outside.positive.fraction()), percent(decisions.outside.negative.fraction()),
+                    number_or_dash(decisions.mu.mean()), number_or_dash(decisions.entropy.mean()),
                     most_frequent_tokens(advice.by_threshold[i])});
   }
   console.result(text_table(rows, {6}));
@@ -72,22 +72,22 @@ void print_table(const Advice& advice, const MethodSpec& asked, const std::strin
         "No threshold leaves a token outside: in every recorded update the policy equals the one that sampled the "
         "tokens");
   console.result("For " + percent(advice.target) + " outside use this setting (" + percent(advice.best_fraction) +
-                 " outside):\n  " + settings_for(asked, *advice.best));
+                 " outside):\n  " + settings_for(spec, *advice.best));
 }
 
-void print_json(const Advice& advice, const MethodSpec& asked, const std::string& run) {
+void print_json(const Advice& advice, const MethodSpec& spec, const std::string& run) {
   Json json = {{"run", run},
-               {"method", asked.method},
-               {"threshold", std::isfinite(threshold_of(asked)) ? Json(threshold_of(asked)) : Json()},
-               {"tokens", advice.answers.tokens},
+               {"method", spec.method},
+               {"threshold", std::isfinite(threshold_of(spec)) ? Json(threshold_of(spec)) : Json()},
+               {"tokens", advice.comparison.tokens},
                {"target", advice.target},
                {"recommended", advice.best ? Json(*advice.best) : Json()},
                {"recommended_share", advice.best ? Json(advice.best_fraction) : Json()},
                {"thresholds", Json::array()}};
   for (size_t i = 0; i < advice.by_threshold.size(); ++i) {
-    Json each = {{"threshold", advice.thresholds[i]}};
-    each.update(json_of(advice.by_threshold[i].decisions));
-    json["thresholds"].push_back(each);
+    Json row = {{"threshold", advice.thresholds[i]}};
+    row.update(json_of(advice.by_threshold[i].decisions));
+    json["thresholds"].push_back(row);
   }
   std::puts(escape_json_controls(json_line(json)).c_str());
 }
@@ -104,15 +104,16 @@ ExitCode advise_command(const AdviseArguments& arguments) {
   if (!(target > 0 && target < 1))
     fail(ExitCode::kBadConfiguration, "--target is ", target, "; expected a fraction of tokens above 0 and below 1");
   const std::vector<std::filesystem::path> files = arguments.records.files();
-  const MethodSpec asked = method_of(arguments, files.back());
-  const std::vector<double> given = parse_numbers(arguments.thresholds);
-  const Advice advice = advise(files, asked, given.empty() ? thresholds_for(asked, 3) : given, target);
+  const MethodSpec spec = method_of(arguments, files.back());
+  const std::vector<double> thresholds = parse_thresholds(arguments.thresholds);
+  const Advice advice =
+      advise(files, spec, thresholds.empty() ? candidate_thresholds(spec, /*per_decade=*/3) : thresholds, target);
   if (arguments.records.csv)
     print_csv(advice);
   else if (arguments.records.json)
-    print_json(advice, asked, arguments.records.run);
+    print_json(advice, spec, arguments.records.run);
   else
-    print_table(advice, asked, arguments.records.run);
+    print_table(advice, spec, arguments.records.run);
   return ExitCode::kDone;
 }
 

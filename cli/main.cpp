@@ -41,18 +41,18 @@ void keep_standard_streams_open() {
 
 /// Shortens lines above 4000 bytes to their first and last 1000, since a huge value would hide the message.
 std::string shorten_long_lines(std::string_view message) {
-  constexpr size_t kHead = 1000, kTail = 1000;
+  constexpr size_t kHeadBytes = 1000, kTailBytes = 1000;
   std::string result;
   for (size_t begin = 0; begin <= message.size();) {
     const size_t end = std::min(message.find('\n', begin), message.size());
     const std::string_view line = message.substr(begin, end - begin);
     result += begin == 0 ? "" : "\n";
-    if (line.size() <= 2 * (kHead + kTail)) {
+    if (line.size() <= 2 * (kHeadBytes + kTailBytes)) {
       result += line;
     } else {
-      size_t tail = line.size() - kTail;
-      while (tail < line.size() && (static_cast<unsigned char>(line[tail]) & 0xC0) == 0x80) ++tail;
-      result += keel::shorten(line.substr(0, tail), kHead) + " … " + std::string(line.substr(tail));
+      size_t tail = line.size() - kTailBytes;
+      while (tail < line.size() && (static_cast<unsigned char>(line[tail]) & 0xC0) == 0x80) ++tail;  // whole characters
+      result += keel::shorten(line.substr(0, tail), kHeadBytes) + " … " + std::string(line.substr(tail));
     }
     begin = end + 1;
   }
@@ -72,7 +72,7 @@ void initialize_early() {
 }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)() = initialize_early;
 
-/// Names the unknown command, of which CLI11 would only report that a command is missing.
+/// Reports an unknown command by name; CLI11 would only report that a command is missing.
 bool explain_unknown_command(const CommandLine& line, std::string_view word) {
   std::vector<std::string> names;
   for (const Command& command : line.commands()) names.push_back(command.name());
@@ -90,26 +90,26 @@ std::string suggest_settings(const std::string& name, const std::string& command
   keel::Config config;
   keel::OptionTable table;
   config.describe(table);
-  std::string leaf = name;
-  std::replace(leaf.begin(), leaf.end(), '-', '_');
-  std::vector<std::string> settings, of_eval;
-  for (const std::string& ending : {".data_" + leaf, "." + leaf})
+  std::string key_name = name;
+  std::replace(key_name.begin(), key_name.end(), '-', '_');
+  std::vector<std::string> settings, eval_settings;
+  for (const std::string& ending : {".data_" + key_name, "." + key_name})
     for (const keel::Option& option : table.options()) {
       if (!("." + option.path).ends_with(ending)) continue;
       settings.push_back(option.path + "=VALUE");
-      if (option.path.starts_with("eval.")) of_eval.push_back(settings.back());
+      if (option.path.starts_with("eval.")) eval_settings.push_back(settings.back());
     }
   std::ranges::stable_partition(settings, [](const std::string& setting) { return !setting.starts_with("sft."); });
-  const bool for_eval = command == "eval" && !of_eval.empty();
-  return settings.empty() ? "KEY=VALUE" : keel::joined(for_eval ? of_eval : settings, " or ");
+  const bool for_eval = command == "eval" && !eval_settings.empty();
+  return settings.empty() ? "KEY=VALUE" : keel::joined(for_eval ? eval_settings : settings, " or ");
 }
 
 /// Reports an unknown option before CLI11 reports a missing one, since the former is probably a misspelling of the
 /// latter.
 bool explain_unknown_option(const CommandLine& line, int argc, char** argv) {
   std::optional<Command> command;
-  for (const Command& each : line.commands())
-    if (argc > 1 && each.name() == argv[1]) command = each;
+  for (const Command& candidate : line.commands())
+    if (argc > 1 && candidate.name() == argv[1]) command = candidate;
   if (!command) return false;
   for (int i = 2; i < argc; ++i) {
     const std::string word(argv[i]);
@@ -158,9 +158,9 @@ bool explain_dashed_setting(int argc, char** argv) {
     const std::string_view key = word.substr(0, word.find('='));  // no option of Keel has a dot
     const bool is_setting = word == "--set" || (key.starts_with("--") && key.find('.') != std::string_view::npos);
     if (!is_setting) continue;
-    const std::string written = word == "--set" ? "train.steps=5" : std::string(key.substr(2)) + "=VALUE";
+    const std::string example = word == "--set" ? "train.steps=5" : std::string(key.substr(2)) + "=VALUE";
     std::fprintf(stderr, "keel: %s is not an option; settings are written without dashes, as %s\n",
-                 escape_for_terminal(word).c_str(), escape_for_terminal(written).c_str());
+                 escape_for_terminal(word).c_str(), escape_for_terminal(example).c_str());
     return true;
   }
   return false;
@@ -171,8 +171,8 @@ bool explain_empty_option(int argc, char** argv) {
   for (int i = 2; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word(argv[i]);
     if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
-    const auto name = static_cast<int>(word.size() - 1);
-    std::fprintf(stderr, "keel: %s has no value; write %.*s VALUE, or remove it\n", argv[i], name, argv[i]);
+    const auto name_length = static_cast<int>(word.size() - 1);
+    std::fprintf(stderr, "keel: %s has no value; write %.*s VALUE, or remove it\n", argv[i], name_length, argv[i]);
     return true;
   }
   return false;
@@ -212,8 +212,8 @@ int run(const keel::cli::CommandHandler& handler) {
                    "sizes. The last checkpoint is valid\n");
       return static_cast<int>(ExitCode::kHealthGuard);
     }
-    const auto* const system = dynamic_cast<const std::system_error*>(&error);
-    if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
+    const auto* const system_error = dynamic_cast<const std::system_error*>(&error);
+    if (system_error != nullptr && system_error->code() == std::errc::resource_unavailable_try_again) {
       std::fprintf(stderr, "keel: no more threads can be created. %s. The last checkpoint is valid\n",
                    keel::kThreadLimits);
       return static_cast<int>(ExitCode::kHealthGuard);

@@ -12,7 +12,7 @@ namespace {
 
 /// Suggests a run with the ratio clip (GRPO) and a comparison with it.
 void print_next_steps(const Config& config, Console& console) {
-  const std::string run = config.run.dir, first = quickstart_config().run.dir, clip = "runs/grpo";
+  const std::string run = config.run.dir, default_run = quickstart_config().run.dir, clip_run = "runs/grpo";
   const auto print = [&](std::string command, const std::string& what = "") {
     if (!what.empty()) command.resize(std::max<size_t>(command.size() + 2, 64), ' ');
     console.line("  " + command + what);
@@ -21,12 +21,13 @@ void print_next_steps(const Config& config, Console& console) {
     print("keel report " + one + " " + other + " -o compare.html", "side-by-side report");
   };
   console.heading("Try next");
-  if (config.objective.method == "grpo" || full_path(run) == full_path(clip)) {
-    if (RunFolder::contains_run(first) && full_path(run) != full_path(first)) print_report(first, run);
+  if (config.objective.method == "grpo" || full_path(run) == full_path(clip_run)) {
+    if (RunFolder::contains_run(default_run) && full_path(run) != full_path(default_run))
+      print_report(default_run, run);
   } else {
-    if (!RunFolder::contains_run(clip))
-      print("keel quickstart objective.method=grpo run.dir=" + clip, "the ratio clip on the same task");
-    print_report(run, clip);
+    if (!RunFolder::contains_run(clip_run))
+      print("keel quickstart objective.method=grpo run.dir=" + clip_run, "the ratio clip on the same task");
+    print_report(run, clip_run);
   }
   print("keel train examples/quickstart.yaml run.dir=runs/tight objective.delta=0.02");
   print("keel methods", "the table of methods");

@@ -18,7 +18,7 @@ struct RewardArguments {
 };
 
 /// The settings of section `data` that name the columns.
-struct KeyOptions {
+struct ColumnOptions {
   DataOptions& data;
   void describe(OptionTable& table) {
     table.add("prompt_key", data.prompt_key, "Column of the prompt; empty: detected.");
@@ -36,10 +36,10 @@ Settings read_reward_settings(const std::vector<std::string>& assignments) {
   ConfigTree tree;
   for (const std::string& assignment : assignments) apply_override(tree, assignment);
   Settings settings;
-  KeyOptions keys{settings.data};
+  ColumnOptions columns{settings.data};
   OptionTable table;
   table.section("reward", "Reward functions and penalties.", settings.reward);
-  table.section("data", "How rows are read.", keys);
+  table.section("data", "How rows are read.", columns);
   table.load(tree);
   return settings;
 }
@@ -51,22 +51,23 @@ ExitCode reward_rows(const std::string& path, const Settings& settings) {
   if (!rows.note().empty()) Console(stderr).line(rows.note());
   for_each_line(path, options.worker_count(), [&](JsonLine& line) {
     Json& row = line.value;
-    RewardRow read = rows.read(row, line.number, line.location);
-    const Prompt& prompt = read.prompt;
+    RewardRow parsed = rows.read(row, line.number, line.location);
+    const Prompt& prompt = parsed.prompt;
     const std::string answer_error = reward.answer_error(prompt.answer, prompt.source);
     if (!answer_error.empty() && options.on_error == "stop")  // else it is among the failures below
       fail(ExitCode::kBadInput, line.location, ": ", answer_error);
     const RewardSample sample{.prompt = prompt,
-                              .completion = read.completion,
-                              .with_special_tokens = read.completion,
-                              .tokens = std::move(read.tokens),
-                              .stopped = read.stopped,
+                              .completion = parsed.completion,
+                              .with_special_tokens = parsed.completion,
+                              .tokens = std::move(parsed.tokens),
+                              .stopped = parsed.stopped,
                               .id = line.number};
     const RewardResult result = reward.score({&sample, 1});
-    const auto json = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
-    row["reward"] = json(result.totals[0]);
+    const auto number_or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
+    row["reward"] = number_or_null(result.totals[0]);
     row["rewards"] = Json::object();
-    for (size_t t = 0; t < result.terms.size(); ++t) row["rewards"][reward.terms()[t].name] = json(result.terms[t][0]);
+    for (size_t i = 0; i < result.terms.size(); ++i)
+      row["rewards"][reward.terms()[i].name] = number_or_null(result.terms[i][0]);
     row.erase("failures");
     if (!result.failures.empty()) row["failures"] = result.failures;
     row.erase("reward_notes");

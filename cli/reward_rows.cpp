@@ -11,11 +11,11 @@
 namespace keel::cli {
 namespace {
 
-constexpr const char* kTokens = "completion_ids";
-constexpr const char* kGold = "gold";        // in files of `keel eval --samples`, whose "answer" is the model's
+constexpr const char* kTokenIds = "completion_ids";
+constexpr const char* kGold = "gold";        // the reference answer in files of `keel eval --samples`
 constexpr const char* kNoPrompt = "(none)";  // replaces a missing prompt
 
-/// The completion's column: Keel and TRL, verl, OpenRLHF.
+/// Names of the completion column: Keel and TRL, verl, OpenRLHF.
 constexpr const char* kCompletions[] = {"completion", "response", "responses", "output"};
 
 [[noreturn]] void refuse(const std::string& location, const char* key, const Json& value, const char* expected) {
@@ -50,11 +50,11 @@ Completion read_completion(const Json& row, const std::string& location) {
 }
 
 std::optional<std::vector<int32_t>> read_token_ids(const Json& row, const std::string& location) {
-  if (!row.contains(kTokens) || row[kTokens].is_null()) return std::nullopt;
-  const Json& ids = row[kTokens];
+  if (!row.contains(kTokenIds) || row[kTokenIds].is_null()) return std::nullopt;
+  const Json& ids = row[kTokenIds];
   const auto is_token = [](const Json& id) { return id.is_number_unsigned() && id <= INT32_MAX; };
   if (!ids.is_array() || !std::all_of(ids.begin(), ids.end(), is_token))
-    refuse(location, kTokens, ids, "a list of token ids");
+    refuse(location, kTokenIds, ids, "a list of token ids");
   return ids.get<std::vector<int32_t>>();
 }
 
@@ -96,25 +96,24 @@ RewardRows::RewardRows(const std::string& path, DataOptions keys) : keys_(std::m
          "Fix: for CSV, python3 -c 'import csv, json, sys; [print(json.dumps(r)) for r in csv.DictReader(",
          "sys.stdin)]' < FILE converts it; for a JSON list, jq -c '.[]' FILE");
   file.for_each(on_row, [](const BadRow&) {});  // invalid rows are reported by read()
-  const auto is_one_of = [](const std::string& name, std::initializer_list<std::string> names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  if (columns_ && !(columns_->prompt == "prompt" && is_one_of(columns_->answer, {"answer", ""}) &&
-                    is_one_of(columns_->source, {"source", ""}))) {
-    Columns shown = *columns_;
-    if (!any_prompt) shown.prompt.clear();
-    note_ = shown.note();
+  const auto is_default = [](const std::string& column, const char* name) { return column.empty() || column == name; };
+  if (columns_ && !(columns_->prompt == "prompt" && is_default(columns_->answer, "answer") &&
+                    is_default(columns_->source, "source"))) {
+    Columns noted = *columns_;
+    if (!any_prompt) noted.prompt.clear();
+    note_ = noted.note();
   }
 }
 
 Columns RewardRows::find_columns(const Json& row, const std::string& location) const {
-  Row known{row, location};
-  if (keys_.prompt_key.empty() && !has_prompt(row)) known.value["prompt"] = kNoPrompt;
+  Row row_with_prompt{row, location};
+  if (keys_.prompt_key.empty() && !has_prompt(row)) row_with_prompt.value["prompt"] = kNoPrompt;
   try {
-    Columns columns = detect_columns(known, keys_);
-    const bool gold = row.contains(kGold) && (columns.answer.empty() || is_eval_sample(row));
-    if (keys_.answer_key.empty() && gold) {
-      columns.answers = {columns.answer = kGold};
+    Columns columns = detect_columns(row_with_prompt, keys_);
+    const bool has_gold = row.contains(kGold) && (columns.answer.empty() || is_eval_sample(row));
+    if (keys_.answer_key.empty() && has_gold) {
+      columns.answer = kGold;
+      columns.answers = {kGold};
       columns.answer_after_hashes = false;
     }
     return columns;
@@ -129,11 +128,11 @@ RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& loca
   const bool stopped = read_stopped(row, location);
   Columns columns = columns_ ? *columns_ : find_columns(row, location);
   const bool lacks_prompt = keys_.prompt_key.empty() && !has_prompt(row);
-  Row known{row, location};
-  if (lacks_prompt) known.value[columns.prompt] = kNoPrompt;
+  Row row_with_prompt{row, location};
+  if (lacks_prompt) row_with_prompt.value[columns.prompt] = kNoPrompt;
   Example example;
   try {
-    example = make_example(std::move(known), columns);
+    example = make_example(std::move(row_with_prompt), columns);
   } catch (const BadRow& bad) {
     fail(ExitCode::kBadInput, bad.what());
   }
@@ -151,7 +150,7 @@ RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& loca
   else if (!lacks_prompt)
     result.prompt.text = example.prompt;
   names_.complete(result.prompt.extra);
-  for (const std::string& known_column : {columns.prompt, completion.column, std::string(kTokens)})
+  for (const std::string& known_column : {columns.prompt, completion.column, std::string(kTokenIds)})
     result.prompt.extra.erase(known_column);
   if (columns.answer == kGold) result.prompt.extra.erase("answer");  // the model's answer
   return result;

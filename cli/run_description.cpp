@@ -33,9 +33,9 @@ namespace {
 std::vector<std::string> changed_choices(const Objective& objective) {
   const auto defaults = choice_parameters(find_method(objective.method.name, "").region);
   std::vector<std::string> changed;
-  for (const auto& [name, word] : choice_parameters(objective.method.region))
-    if (std::find(defaults.begin(), defaults.end(), std::pair(name, word)) == defaults.end())
-      changed.push_back(name + " " + word);
+  for (const auto& [name, choice] : choice_parameters(objective.method.region))
+    if (std::find(defaults.begin(), defaults.end(), std::pair(name, choice)) == defaults.end())
+      changed.push_back(name + " " + choice);
   return changed;
 }
 
@@ -48,8 +48,8 @@ std::string describe_method(const Objective& objective) {
                        (name == "low" && value >= 1 && std::holds_alternative<PpoClip>(region)
                             ? " (blocks nothing: no ratio is below 0)"
                             : ""));
-  for (const auto& [name, word] : choice_parameters(region))
-    if (has_effect(region, name)) values.push_back(name + " = " + word);
+  for (const auto& [name, choice] : choice_parameters(region))
+    if (has_effect(region, name)) values.push_back(name + " = " + choice);
   const std::vector<std::string> changed = changed_choices(objective);
   return entry("method", objective.method.name + ": " + objective.method.equation + "\n" +
                              (values.empty() ? "no parameters" : joined(values)) +
@@ -66,28 +66,28 @@ int64_t largest_parameter_size(const ModelWeights& model) {
 /// Describes the number and format of the rows; for a task, the chat template settings.
 std::string describe_rows(const PromptSources& prompt_sources) {
   if (prompt_sources.task() != nullptr) return joined(prompt_sources.notes(), "\n");
-  std::string read = counted(prompt_sources.data().rows, "row");
-  for (const std::string& note : prompt_sources.notes()) read += "\n" + note;
+  std::string text = counted(prompt_sources.data().rows, "row");
+  for (const std::string& note : prompt_sources.notes()) text += "\n" + note;
   if (const auto trained = static_cast<int64_t>(prompt_sources.eval_rows_in_training()); trained > 0)
-    read += "\nincludes the prompts of " + counted(trained, "row") + " of data.eval_files";
-  return read;
+    text += "\nincludes the prompts of " + counted(trained, "row") + " of data.eval_files";
+  return text;
 }
 
 /// The stop tokens as text: "<|im_end|>, <|endoftext|>".
 std::string stop_token_texts(const std::vector<int32_t>& stop_ids, const Tokenizer& tokenizer) {
-  std::vector<std::string> words;
+  std::vector<std::string> texts;
   for (const int32_t id : stop_ids)
-    words.push_back(id < tokenizer.size() ? escape_controls(tokenizer.token(id)) : std::to_string(id));
-  return joined(words);
+    texts.push_back(id < tokenizer.size() ? escape_controls(tokenizer.token(id)) : std::to_string(id));
+  return joined(texts);
 }
 
 /// `rows` is from describe_rows, `stops` from stop_token_texts; both may be empty.
 std::string describe_data(const Config& config, const std::string& rows, const std::string& stops) {
-  std::vector<std::string> ends;
-  if (!stops.empty()) ends.push_back(stops);
-  for (const std::string& text : config.rollout.stop_strings) ends.push_back(format_short_json(text));
+  std::vector<std::string> stop_texts;
+  if (!stops.empty()) stop_texts.push_back(stops);
+  for (const std::string& text : config.rollout.stop_strings) stop_texts.push_back(format_short_json(text));
   const std::string limit = "completions of at most " + std::to_string(resolve_max_new_tokens(config)) + " tokens" +
-                            (ends.empty() ? "" : ", stop at " + joined(ends));
+                            (stop_texts.empty() ? "" : ", stop at " + joined(stop_texts));
   if (config.data.files.empty())
     return entry("task", config.task.name + ", " + limit + (rows.empty() ? "" : "\n" + rows));
   std::string text = entry("data", joined(config.data.files) + (rows.empty() ? "" : "\n" + rows) +
@@ -115,64 +115,66 @@ std::string describe_reward(const Config& config) {
 
 /// `largest` is the size of the largest trained parameter, if known.
 std::string describe_optimizer(const Config& config, std::optional<int64_t> largest) {
-  const OptimizerOptions& o = config.optimizer;
+  const OptimizerOptions& optimizer = config.optimizer;
   const bool too_small = largest && *largest < kMin8BitSize;
-  const std::string moments = o.moments != "8bit" ? ""
-                              : !too_small        ? ", moments in 8 bits"
-                                           : "\nmoments in float32 all the same: optimizer.moments=8bit is for " +
-                                                 std::to_string(kMin8BitSize) + " numbers and more, and no " +
-                                                 "weight that is trained has so many";
-  return entry("optimizer", describe_rate(o, config.planned_updates(config.train.steps),
+  const std::string moments = optimizer.moments != "8bit" ? ""
+                              : !too_small
+                                  ? ", moments in 8 bits"
+                                  : "\nmoments in float32: optimizer.moments=8bit applies to parameters of at least " +
+                                        std::to_string(kMin8BitSize) + " elements, and the largest trained one has " +
+                                        std::to_string(*largest);
+  return entry("optimizer", describe_rate(optimizer, config.planned_updates(config.train.steps),
                                           static_cast<double>(config.updates_per_step())) +
-                                ", weight decay " + short_number(o.weight_decay) + ", gradients clipped at " +
-                                short_number(o.max_grad_norm) + moments);
+                                ", weight decay " + short_number(optimizer.weight_decay) + ", gradients clipped at " +
+                                short_number(optimizer.max_grad_norm) + moments);
 }
 
-/// The number of sequences decoded together in training and in evaluations, and the largest size of their KV cache.
+/// The number of sequences decoded together in training and in evaluations, and the maximum size of their KV cache.
 struct PlannedRollout {
-  int64_t training, evaluation, bytes;
+  int64_t training, evaluation, kv_cache_bytes;
 };
 
 PlannedRollout planned_rollout(const Config& config, const ModelConfig& shape, at::ScalarType type, at::Device device,
                                int64_t longest_prompt, int64_t held_out) {
-  const int64_t slots = config.rollout.max_sequences;
-  const auto bytes = [&](int64_t prompts, int64_t sequences) {
-    const std::vector<int64_t> longest(std::min(prompts, sequences), longest_prompt),
-        completions(sequences, resolve_max_new_tokens(config));
-    return KvCache::bytes(shape, KvCache::max_blocks(longest, completions, sequences), type, device);
+  const int64_t max_sequences = config.rollout.max_sequences;
+  const auto kv_cache_bytes = [&](int64_t prompts, int64_t sequences) {
+    const std::vector<int64_t> prompt_lengths(std::min(prompts, sequences), longest_prompt),
+        completion_lengths(sequences, resolve_max_new_tokens(config));
+    return KvCache::bytes(shape, KvCache::max_blocks(prompt_lengths, completion_lengths, sequences), type, device);
   };
-  const int64_t evaluated = std::min(held_out, std::max<int64_t>(1, slots / config.eval.samples));  // prompts per call
-  const int64_t training = std::min(slots, config.rollouts_per_step()),
-                evaluation = std::min(slots, evaluated * config.eval.samples);
-  return {training, evaluation, std::max(bytes(config.train.prompts_per_step, training), bytes(evaluated, evaluation))};
+  const int64_t eval_prompts = std::min(held_out, std::max<int64_t>(1, max_sequences / config.eval.samples));
+  const int64_t training = std::min(max_sequences, config.rollouts_per_step()),
+                evaluation = std::min(max_sequences, eval_prompts * config.eval.samples);
+  return {training, evaluation,
+          std::max(kv_cache_bytes(config.train.prompts_per_step, training), kv_cache_bytes(eval_prompts, evaluation))};
 }
 
 std::string describe_rollout(const PlannedRollout& planned, int64_t longest_prompt) {
-  const auto [training, evaluation, bytes] = planned;
+  const auto [training, evaluation, kv_cache_bytes] = planned;
   return entry("rollout", format_count(training) + (training == 1 ? " sequence" : " sequences") + " at a time" +
                               (evaluation > training ? " (" + format_count(evaluation) + " in evaluations)" : "") +
-                              ", at most " + format_bytes(bytes) + " of KV cache with prompts of up to " +
+                              ", at most " + format_bytes(kv_cache_bytes) + " of KV cache with prompts of up to " +
                               format_count(longest_prompt) + " tokens");
 }
 
-std::string describe_memory(const StepEstimate& e, const Config& config) {
+std::string describe_memory(const StepEstimate& step, const Config& config) {
   std::vector<std::string> parts;
   const auto add = [&](int64_t bytes, const char* what) {
     if (bytes > 0) parts.push_back(format_bytes(bytes) + " " + what);
   };
-  add(e.weights, "weights"), add(e.optimizer, "gradients and moments"), add(e.copies, "weight copies");
-  add(e.kv_cache, "KV cache"), add(e.activations, "activations of one micro-batch");
-  return entry("memory", "about " + format_bytes(e.bytes()) + ": " + joined(parts) +
+  add(step.weights, "weights"), add(step.optimizer, "gradients and moments"), add(step.copies, "weight copies");
+  add(step.kv_cache, "KV cache"), add(step.activations, "activations of one micro-batch");
+  return entry("memory", "about " + format_bytes(step.bytes()) + ": " + joined(parts) +
                              (config.run.device == "cpu" ? ", plus the program itself" : ""));
 }
 
 constexpr const char* kEstimateNote = "estimated from sizes and this machine's speed";
 
-/// The estimated time of supervised updates on files; `all` includes the loss evaluations.
+/// The estimated time of supervised updates on files; `total` in seconds includes the loss evaluations.
 struct SupervisedTime {
   StepEstimate step;
   RowLengths rows;
-  double all = 0;
+  double total = 0;
 };
 
 std::string describe_supervised_estimate(const SupervisedTime& time, const Config& config) {
@@ -182,29 +184,30 @@ std::string describe_supervised_estimate(const SupervisedTime& time, const Confi
                            (measured == 0 ? ""
                                           : counted(measured, "measurement") + " of the loss at about " +
                                                 format_duration(time.step.evaluation_seconds) + " each, ") +
-                           "all about " + format_duration(time.all) + "\nassuming rows of " +
+                           "all about " + format_duration(time.total) + "\nassuming rows of " +
                            format_count(std::llround(time.rows.mean_tokens_per_row)) +
                            " tokens, the mean of the first rows; " + kEstimateNote);
 }
 
 /// Estimated time and memory of RL, and of supervised updates before it.
-std::string describe_estimate(const StepEstimate& e, const Config& config,
+std::string describe_estimate(const StepEstimate& step, const Config& config,
                               const std::optional<SupervisedTime>& supervised) {
-  const double step = e.rollout_seconds + e.update_seconds;
-  const int64_t evaluations = e.evaluation_seconds > 0 ? 1 + remaining_evaluations(config, 0) : 0;
-  const bool before = supervised && supervised->step.bytes() > e.bytes();
-  return describe_memory(before ? supervised->step : e, config) +
-         entry("time",
-               "a step of about " + format_duration(step) + " here (rollout " + format_duration(e.rollout_seconds) +
-                   ", update " + format_duration(e.update_seconds) + "), all " + std::to_string(config.train.steps) +
-                   " about " + format_duration(step * static_cast<double>(config.train.steps)) +
-                   (evaluations == 0 ? ""
-                                     : "; " + counted(evaluations, "evaluation") + " about " +
-                                           format_duration(e.evaluation_seconds * static_cast<double>(evaluations))) +
-                   (supervised             ? "; the supervised updates before about " + format_duration(supervised->all)
-                    : config.sft.steps > 0 ? "; and supervised updates"
-                                           : "") +
-                   "\nassuming completions of full length and rewards that take no time; " + kEstimateNote);
+  const double step_seconds = step.rollout_seconds + step.update_seconds;
+  const int64_t evaluations = step.evaluation_seconds > 0 ? 1 + remaining_evaluations(config, 0) : 0;
+  const bool sft_needs_more = supervised && supervised->step.bytes() > step.bytes();
+  return describe_memory(sft_needs_more ? supervised->step : step, config) +
+         entry("time", "a step of about " + format_duration(step_seconds) + " here (rollout " +
+                           format_duration(step.rollout_seconds) + ", update " + format_duration(step.update_seconds) +
+                           "), all " + std::to_string(config.train.steps) + " about " +
+                           format_duration(step_seconds * static_cast<double>(config.train.steps)) +
+                           (evaluations == 0
+                                ? ""
+                                : "; " + counted(evaluations, "evaluation") + " about " +
+                                      format_duration(step.evaluation_seconds * static_cast<double>(evaluations))) +
+                           (supervised ? "; the supervised updates before about " + format_duration(supervised->total)
+                            : config.sft.steps > 0 ? "; and supervised updates"
+                                                   : "") +
+                           "\nassuming completions of full length and rewards that take no time; " + kEstimateNote);
 }
 
 std::string describe_sampler(const Config& config) {
@@ -283,12 +286,12 @@ std::string describe_health(const HealthOptions& health) {
 struct Inputs {
   std::string rows;        // from describe_rows
   int64_t held_out;        // prompts to evaluate on
-  std::string extent;      // which part of all prompts; empty: all
+  std::string extent;      // the part of the held-out prompts that is evaluated; empty: all
   int64_t longest_prompt;  // in tokens
   uint64_t per_epoch;      // prompts, if the run's length is set in epochs
   Json adapter;            // adapter_config.json; empty: none
   at::ScalarType saved_as;
-  std::string stops;                        // stop tokens
+  std::string stops;                        // from stop_token_texts
   std::string supervised = "";              // description of the supervised phase
   std::optional<RowLengths> sft_rows = {};  // of the supervised phase, if it is on files
 };
@@ -309,9 +312,9 @@ Inputs read_inputs(Config& config) {
     const auto encode = [&](const std::string& text) { return tokenizer.encode(text); };
     Json adapter;
     if (!config.lora.adapter.empty()) {
-      LoadedModel made = load_starting_model(config, at::kCPU);
-      add_starting_adapter(made, config);
-      adapter = made.adapter;
+      LoadedModel policy = load_starting_model(config, at::kCPU);
+      add_starting_adapter(policy, config);
+      adapter = policy.adapter;
     }
     return {.rows = "",
             .held_out = config.prompts_per_evaluation(),
@@ -344,7 +347,7 @@ Inputs read_inputs(Config& config) {
 }
 
 /// Describes KL terms, entropy terms and adaptive thresholds.
-std::string explain_additions(const Objective& objective, const Config& config) {
+std::string explain_extra_terms(const Objective& objective, const Config& config) {
   std::string text;
   if (objective.kl_coefficient > 0)
     text += "  reference   the policy at the start of RL, " + short_number(objective.kl_coefficient) + " x KL by " +
@@ -366,11 +369,11 @@ std::string explain_critic(const Config& config, const ModelConfig& shape) {
   if (!critic.enabled()) return "";
   const OptimizerOptions& optimizer = config.optimizer;
   const int64_t lm_head = shape.tie_word_embeddings ? 0 : shape.vocab_size * shape.hidden_size;
-  const int64_t body = critic.has_separate_body() ? shape.parameter_count() - lm_head : 0;
+  const int64_t backbone = critic.has_separate_body() ? shape.parameter_count() - lm_head : 0;
   std::string text =
       "  critic      a value head on " +
       std::string(critic.has_separate_body() ? "a separate body, initialised from the policy" : "the policy's body") +
-      ": " + format_count(body + shape.hidden_size + 1) + " extra parameters, learning rate " +
+      ": " + format_count(backbone + shape.hidden_size + 1) + " extra parameters, learning rate " +
       short_number(critic_optimizer_options(critic, config.optimizer).lr) +
       (optimizer.lr_varies() ? ", on the policy's schedule\n" : "\n");
   text += "              GAE with gamma " + short_number(critic.gamma) + ", lambda " + short_number(critic.lambda) +
@@ -403,10 +406,10 @@ std::string describe_temperature(double temperature, int64_t samples) {
 namespace {
 
 /// The user's configuration with the step counts of the run.
-Config with_step_counts(Config given, const Run& run) {
-  given.train.steps = run.config().train.steps;
-  given.sft.steps = run.config().sft.steps;
-  return given;
+Config with_step_counts(Config config, const Run& run) {
+  config.train.steps = run.config().train.steps;
+  config.sft.steps = run.config().sft.steps;
+  return config;
 }
 
 std::string without_last_newline(std::string text) {
@@ -429,15 +432,15 @@ std::string describe_supervised_run(const Config& config, const Run& run) {
 
 }  // namespace
 
-std::string describe_run(const Config& given, Run& run) {
-  const Config config = with_step_counts(given, run);
+std::string describe_run(const Config& user_config, Run& run) {
+  const Config config = with_step_counts(user_config, run);
   if (!config.has_rl()) return describe_supervised_run(config, run);
   const PromptSources& prompt_sources = run.prompt_sources();
   const ModelWeights& model = run.policy().model;
   const Objective objective = run.objective();
-  const HeldOutPrompts evaluated = run.held_out();
-  const int64_t held_out = static_cast<int64_t>(evaluated.prompts.size());
-  std::string text = describe_method(objective) + explain_additions(objective, config) +
+  const HeldOutPrompts held_out_prompts = run.held_out();
+  const int64_t held_out = static_cast<int64_t>(held_out_prompts.prompts.size());
+  std::string text = describe_method(objective) + explain_extra_terms(objective, config) +
                      describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
                                     describe_device(model.device())) +
                      describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
@@ -449,13 +452,13 @@ std::string describe_run(const Config& given, Run& run) {
                      describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
                                                       prompt_sources.longest_prompt(), held_out),
                                       prompt_sources.longest_prompt()) +
-                     describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
+                     describe_evaluation(config, held_out, held_out_prompts.extent()) + describe_health(config.health) +
                      describe_seed_and_folder(config.run);
   return without_last_newline(std::move(text));
 }
 
-std::string explain(const Config& given) {
-  Config config = given;
+std::string explain(const Config& user_config) {
+  Config config = user_config;
   const ModelConfig shape = starting_model_config(config);
   const Objective objective =
       make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
@@ -467,20 +470,20 @@ std::string explain(const Config& given) {
   std::optional<SupervisedTime> supervised;
   if (inputs.sft_rows) {
     supervised = {estimate_sft_step(config, shape, type, *inputs.sft_rows, speed), *inputs.sft_rows};
-    supervised->all = static_cast<double>(config.sft.steps) * supervised->step.update_seconds +
-                      static_cast<double>(num_loss_evaluations(config.sft)) * supervised->step.evaluation_seconds;
+    supervised->total = static_cast<double>(config.sft.steps) * supervised->step.update_seconds +
+                        static_cast<double>(num_loss_evaluations(config.sft)) * supervised->step.evaluation_seconds;
   }
   if (!config.has_rl()) {
-    const std::string of_model = describe_model(config, shape, inputs.adapter, type, config.run.device);
-    return without_last_newline(of_model + describe_saving(config, inputs.saved_as) + inputs.supervised +
+    const std::string model = describe_model(config, shape, inputs.adapter, type, config.run.device);
+    return without_last_newline(model + describe_saving(config, inputs.saved_as) + inputs.supervised +
                                 describe_supervised_estimate(*supervised, config) +
                                 describe_seed_and_folder(config.run));
   }
   const PlannedRollout planned = planned_rollout(config, shape, type, device, inputs.longest_prompt, inputs.held_out);
   const StepEstimate estimate = estimate_step(config, shape, type, objective.requirements(), inputs.longest_prompt,
-                                              inputs.held_out, planned.bytes, speed);
+                                              inputs.held_out, planned.kv_cache_bytes, speed);
   const std::string recomputed = objective.requirements().recomputed_logp ? " and those recomputed by the trainer" : "";
-  std::string text = describe_method(objective) + explain_additions(objective, config) +
+  std::string text = describe_method(objective) + explain_extra_terms(objective, config) +
                      entry("anchor", "the sampler's log-probabilities" + recomputed + ", temperature " +
                                          short_number(config.rollout.temperature) + ", full support") +
                      describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +

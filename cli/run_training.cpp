@@ -80,16 +80,16 @@ std::optional<RunData> try_write_report(const std::filesystem::path& folder, con
   } catch (const Error& error) {
     const std::string message = std::string(error.what()) + "; no report was written. Fix this and run keel report " +
                                 shell_word(folder.string()) + "; the run is complete and its checkpoints are valid";
-    const bool machine_failed =
+    const bool is_machine_failure =
         error.code() == ExitCode::kHealthGuard || dynamic_cast<const ReadFailure*>(&error) != nullptr;
-    if (machine_failed) fail(error.code(), message);
+    if (is_machine_failure) fail(error.code(), message);
     console.warning(message);
     return std::nullopt;
   }
 }
 
 /// Prints the loss on held-out rows before the first update and after the last.
-void print_supervised(const RunSummary& summary, Console& console) {
+void print_supervised_losses(const RunSummary& summary, Console& console) {
   if (!summary.sft_loss_before || !summary.sft_loss_after) return;
   console.heading("Loss on held-out rows");
   for (const auto& [label, loss] :
@@ -102,7 +102,7 @@ void print_supervised(const RunSummary& summary, Console& console) {
 
 void print_summary(const RunData& run, const Config& config, Console& console) {
   const RunSummary summary = summarize(run);
-  print_supervised(summary, console);
+  print_supervised_losses(summary, console);
   print_curve(run, config, console);
   if (summary.before && summary.after) {
     console.heading(summary.after->is_accuracy ? "Accuracy" : "Held-out reward");
@@ -125,25 +125,25 @@ void print_result(const std::optional<RunData>& data, const Config& config, cons
   if (config.lora.used()) console.line("  " + (checkpoint / "adapter").string() + "   the adapter, in PEFT format");
   if (config.record.tensorboard) console.line("  " + dir + "/tensorboard   tensorboard --logdir " + shell_word(dir));
   const std::filesystem::path best = std::filesystem::path(dir) / "checkpoints" / "best";
-  if (const std::optional<std::string> kept = link_target(best); config.checkpoint.keeps_best() && kept)
-    console.line("  " + best.string() + "   best evaluation: " + *kept +
-                 (checkpoint.filename() == *kept ? "" : "; the run's folder means its newest checkpoint"));
+  if (const std::optional<std::string> best_name = link_target(best); config.checkpoint.keeps_best() && best_name)
+    console.line("  " + best.string() + "   best evaluation: " + *best_name +
+                 (checkpoint.filename() == *best_name ? "" : "; the run's folder means its newest checkpoint"));
 }
 
 }  // namespace
 
 ConfigTree read_settings(const std::string& file, const std::vector<std::string>& settings) {
   const bool is_setting = file.find('=') != std::string::npos && !path_exists(file);
-  std::vector<std::string> all;
-  if (is_setting) all.push_back(file);
-  all.insert(all.end(), settings.begin(), settings.end());
+  std::vector<std::string> assignments;
+  if (is_setting) assignments.push_back(file);
+  assignments.insert(assignments.end(), settings.begin(), settings.end());
   for (const char* ending : {".sh", ".bash", ".py"})
     if (file.ends_with(ending) && path_exists(file))
       fail(ExitCode::kBadConfiguration, file,
            ": is a script; expected a YAML or JSON configuration. Fix: `keel import` ",
            "converts TRL or verl settings");
   ConfigTree tree = is_setting ? ConfigTree{} : read_config(file);
-  apply_overrides(tree, all);
+  apply_overrides(tree, assignments);
   return tree;
 }
 
@@ -163,13 +163,14 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
     tree.value["model"] = {{"path", tree.value["model"]}};
     tree.lines["model.path"] = tree.lines["model"];
   }
-  std::map<std::string, std::string> given;
+  std::map<std::string, std::string> assignment_by_key;
   for (std::string assignment : assignments) {
-    if (assignment.starts_with("model=") && !assignment.starts_with("model={")) assignment.insert(5, ".path");
+    if (assignment.starts_with("model=") && !assignment.starts_with("model={"))
+      assignment.insert(std::string_view("model").size(), ".path");
     apply_override(tree, assignment);
     const size_t begin = assignment.find_first_not_of(' ');
     const std::string key = assignment.substr(begin, assignment.find_first_of(" =", begin) - begin);
-    const auto [earlier, is_new] = given.emplace(key, assignment);
+    const auto [earlier, is_new] = assignment_by_key.emplace(key, assignment);
     if (!is_new)
       fail(ExitCode::kBadConfiguration, "command line: ", key, " is set twice, by ", earlier->second, " and by ",
            assignment, "; keep one of them");
@@ -178,12 +179,12 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
 
 ExitCode run_training(const Config& config, StartMode mode, Console& console, bool serve_report,
                       const AcceptedChanges& accepted) {
-  std::optional<BackgroundWatch> page;  // before other threads start; destroyed after the run
-  if (serve_report) page.emplace(config.run.dir);
+  std::optional<BackgroundWatch> live_report;  // before other threads start; destroyed after the run
+  if (serve_report) live_report.emplace(config.run.dir);
   const std::unique_ptr<Run> run = mode == StartMode::kResume
                                        ? Run::resume(config, console, accepted)
                                        : Run::start(config, mode == StartMode::kReplace, console);
-  if (page) console.result("live report: " + page->address());
+  if (live_report) console.result("live report: " + live_report->address());
   console.line(wrap_entries(describe_run(config, *run), console));
   const ExitCode code = run->run();
   const std::optional<RunData> data = try_write_report(config.run.dir, run->last_checkpoint(), console);

@@ -23,11 +23,11 @@ int next_byte() {
     pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
     while (poll_unless_stopped({&input, 1}, /*milliseconds=*/-1) < 1) {
     }
-    const ssize_t got = retry_on_eintr([&] { return ::read(STDIN_FILENO, buffer.data(), buffer.size()); });
-    if (got < 0) fail(ExitCode::kBadInput, "standard input cannot be read: ", std::strerror(errno));
+    const ssize_t count = retry_on_eintr([&] { return ::read(STDIN_FILENO, buffer.data(), buffer.size()); });
+    if (count < 0) fail(ExitCode::kBadInput, "standard input cannot be read: ", std::strerror(errno));
     position = 0;
-    end = static_cast<size_t>(got);
-    if (got == 0) return EOF;
+    end = static_cast<size_t>(count);
+    if (count == 0) return EOF;
   }
   return static_cast<unsigned char>(buffer[position++]);
 }
@@ -37,14 +37,14 @@ int next_byte() {
 bool read_up_to(int end_byte, std::string& text) {
   constexpr size_t kMaxBytes = size_t{16} << 20;
   text.clear();
-  int c = 0;
-  while ((c = next_byte()) != EOF && c != end_byte) {
+  int byte = 0;
+  while ((byte = next_byte()) != EOF && byte != end_byte) {
     if (text.size() == kMaxBytes)
       fail(ExitCode::kBadInput, "standard input: more than 16 MiB", end_byte == '\n' ? " in one line" : "",
            "; expected a prompt");
-    text.push_back(static_cast<char>(c));
+    text.push_back(static_cast<char>(byte));
   }
-  return c != EOF || !text.empty();
+  return byte != EOF || !text.empty();
 }
 
 /// Removes the carriage return of a Windows line end.

@@ -46,10 +46,10 @@ std::filesystem::path own_program() {
 }
 
 /// Compares the runs with those of an earlier runs.csv.
-ExitCode print_comparison(const Study& study, const std::vector<Outcome>& outcomes, const std::vector<Outcome>& others,
-                          const std::string& table, Console& console) {
-  const StudyComparison comparison = compare(outcomes, others, table_measures(study));
-  console.heading("Compared with " + table);
+ExitCode print_comparison(const Study& study, const std::vector<Outcome>& outcomes,
+                          const std::vector<Outcome>& other_outcomes, const std::string& other_file, Console& console) {
+  const StudyComparison comparison = compare(outcomes, other_outcomes, table_measures(study));
+  console.heading("Compared with " + other_file);
   console.result(comparison.table);
   if (!comparison.only_in_one.empty())
     console.warning("not in both studies, so not compared: " + joined(comparison.only_in_one));
@@ -70,15 +70,15 @@ Study read_with_overrides(const StudyArguments& arguments) {
   constexpr std::string_view kBase = "base.";
   ConfigTree tree = read_config(arguments.file);
   std::optional<ConfigTree> base = read_base_file(tree);
-  std::vector<std::string> of_study, of_base;
+  std::vector<std::string> study_settings, base_settings;
   for (const std::string& setting : arguments.overrides) {
     if (base && setting.starts_with(kBase))
-      of_base.push_back(setting.substr(kBase.size()));
+      base_settings.push_back(setting.substr(kBase.size()));
     else
-      of_study.push_back(setting);
+      study_settings.push_back(setting);
   }
-  apply_overrides(tree, of_study);
-  if (base) apply_overrides(*base, of_base);
+  apply_overrides(tree, study_settings);
+  if (base) apply_overrides(*base, base_settings);
   return read_study(tree, base, arguments.size);
 }
 
@@ -86,8 +86,8 @@ ExitCode study_command(const StudyArguments& arguments) {
   Console console(stdout, arguments.quiet);
   Study study = read_with_overrides(arguments);
   for (const std::string& note : check_variants(study)) console.line(note);
-  std::vector<Outcome> others;
-  if (!arguments.compare.empty()) others = read_outcomes_csv(arguments.compare);
+  std::vector<Outcome> other_outcomes;
+  if (!arguments.compare.empty()) other_outcomes = read_outcomes_csv(arguments.compare);
   if (arguments.explain) {
     console.result(plan_text(study));
     for (const StudyRun& run : plan_runs(study)) console.result("  " + run.name);
@@ -114,7 +114,7 @@ ExitCode study_command(const StudyArguments& arguments) {
   console.line("Written: table.md, table.csv, runs.csv (a row for each run), study.html and its curves.svg in " +
                study.options.dir);
   if (!arguments.compare.empty() && !result.outcomes.empty()) {
-    const ExitCode code = print_comparison(study, result.outcomes, others, arguments.compare, console);
+    const ExitCode code = print_comparison(study, result.outcomes, other_outcomes, arguments.compare, console);
     if (result.failures.empty()) return code;
   }
   if (result.failures.empty()) return ExitCode::kDone;

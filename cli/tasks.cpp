@@ -34,21 +34,21 @@ Demonstration make_sample(const Task& task, const TasksRequest& request, int64_t
   return task.demonstrate(request.seed, index, /*noisy=*/false);
 }
 
-void print_json(const Demonstration& shown, const TasksRequest& request, int64_t index) {
+void print_json(const Demonstration& sample, const TasksRequest& request, int64_t index) {
   Json row = {{"task", request.name},
               {"seed", request.seed},
               {"index", index},
-              {"prompt", shown.problem.prompt},
-              {"answer", shown.problem.answer}};
-  if (!request.held_out) row["demonstration"] = shown.completion;
+              {"prompt", sample.problem.prompt},
+              {"answer", sample.problem.answer}};
+  if (!request.held_out) row["demonstration"] = sample.completion;
   std::printf("%s\n", json_line(row).c_str());
 }
 
-void print_text(const Demonstration& shown, const TasksRequest& request, int64_t index, Console& console) {
+void print_text(const Demonstration& sample, const TasksRequest& request, int64_t index, Console& console) {
   console.heading((request.held_out ? "held-out problem " : "demonstration ") + std::to_string(index));
-  console.line(shown.problem.prompt);
-  if (!request.held_out) console.line(console.paint(Paint::kGreen, shown.completion));
-  console.line(console.paint(Paint::kDim, "answer: " + shown.problem.answer.dump()));
+  console.line(sample.problem.prompt);
+  if (!request.held_out) console.line(console.paint(Paint::kGreen, sample.completion));
+  console.line(console.paint(Paint::kDim, "answer: " + sample.problem.answer.dump()));
 }
 
 ExitCode show_tasks(const TasksRequest& request) {
@@ -56,24 +56,24 @@ ExitCode show_tasks(const TasksRequest& request) {
     print_table(request.json);
     return ExitCode::kDone;
   }
-  const std::string level = request.difficulty > 1 ? "_" + std::to_string(request.difficulty) : "";
-  const TaskEntry& row = find_task(request.name + level);
-  const std::unique_ptr<Task> task = make_task({.name = row.name});
+  const std::string suffix = request.difficulty > 1 ? "_" + std::to_string(request.difficulty) : "";
+  const TaskEntry& entry = find_task(request.name + suffix);
+  const std::unique_ptr<Task> task = make_task({.name = entry.name});
   Console console;
   if (!request.json) {
-    console.line(row.name + ": " + row.summary);
+    console.line(entry.name + ": " + entry.summary);
     console.line("  vocabulary of " + std::to_string(task->tokenizer().size()) + " tokens, completions of at most " +
                  std::to_string(task->max_completion_tokens()));
-    for (const TaskPreset& preset : row.presets)
+    for (const TaskPreset& preset : entry.presets)
       console.line("  " + preset.name + ": modulus " + std::to_string(preset.options.modulus) + ", steps " +
                    std::to_string(preset.options.steps) + " (" + preset.purpose + ")");
   }
   for (int64_t i = 0; i < request.count; ++i) {
-    const Demonstration shown = make_sample(*task, request, i);
+    const Demonstration sample = make_sample(*task, request, i);
     if (request.json)
-      print_json(shown, request, i);
+      print_json(sample, request, i);
     else
-      print_text(shown, request, i, console);
+      print_text(sample, request, i, console);
   }
   return ExitCode::kDone;
 }

@@ -65,10 +65,11 @@ void require_one_of(Argument argument, const std::vector<std::string>& choices) 
   });
 }
 
-TemplateVariables template_kwargs_for(const GenerationArguments& asked, const ChatSettings& run) {
-  return {parse_date(asked.date.empty() ? kTemplateDate : asked.date, "--date"),
-          asked.chat_template_kwargs ? parse_template_kwargs(*asked.chat_template_kwargs, "--chat-template-word")
-                                     : parse_template_kwargs(run.chat_template_kwargs, "data.chat_template_kwargs")};
+TemplateVariables template_kwargs_for(const GenerationArguments& arguments, const ChatSettings& run) {
+  return {parse_date(arguments.date.empty() ? kTemplateDate : arguments.date, "--date"),
+          arguments.chat_template_kwargs
+              ? parse_template_kwargs(*arguments.chat_template_kwargs, "--chat-template-word")
+              : parse_template_kwargs(run.chat_template_kwargs, "data.chat_template_kwargs")};
 }
 
 /// Adds the stop strings of the run unless the command line has some.
@@ -87,6 +88,12 @@ uint64_t noise_seed(uint64_t seed, const std::vector<int32_t>& prompt) {
   std::memcpy(bytes.data(), &seed, sizeof(seed));
   std::memcpy(bytes.data() + sizeof(seed), prompt.data(), prompt.size() * sizeof(int32_t));
   return std::stoull(sha256_hex(bytes).substr(0, 16), nullptr, 16);
+}
+
+/// Sets the number of threads first, since a checkpoint is verified in parallel.
+std::string resolve_with_threads(const GenerationArguments& arguments, Console& messages) {
+  use_threads(arguments.threads);
+  return resolve_model(arguments.model, &messages);
 }
 
 LoadedModel load_with_adapter(const GenerationArguments& arguments, const std::string& name, Console& messages) {
@@ -116,10 +123,13 @@ size_t stable_prefix_length(std::string_view text, const std::vector<std::string
 
 /// Length of the common prefix of two texts, in whole UTF-8 characters. A token may change how earlier tokens are
 /// decoded; text that one token left unchanged is likely to stay.
-size_t common_prefix_length(std::string_view a, std::string_view b) {
-  size_t end = static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+size_t common_prefix_length(std::string_view before, std::string_view after) {
+  size_t end = static_cast<size_t>(std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first -
+                                   before.begin());
   const auto is_continuation = [&](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
-  while (end > 0 && ((end < a.size() && is_continuation(a[end])) || (end < b.size() && is_continuation(b[end])))) --end;
+  while (end > 0 &&
+         ((end < before.size() && is_continuation(before[end])) || (end < after.size() && is_continuation(after[end]))))
+    --end;
   return end;
 }
 
@@ -133,10 +143,10 @@ ChatSettings read_chat_settings(const std::string& model) {
   const ConfigTree run = read_config(config.string());
   const Json* system = find_value(run, "data.system_prompt");
   if (system != nullptr && system->is_string()) chat.system_prompt = system->get<std::string>();
-  const auto read_list = [&](const char* key, std::vector<std::string>& to) {
+  const auto read_list = [&](const char* key, std::vector<std::string>& texts) {
     if (const Json* list = find_value(run, key); list != nullptr && list->is_array())
       for (const Json& text : *list)
-        if (text.is_string() && text != "") to.push_back(text.get<std::string>());
+        if (text.is_string() && text != "") texts.push_back(text.get<std::string>());
   };
   read_list("data.chat_template_kwargs", chat.chat_template_kwargs);
   read_list("rollout.stop_strings", chat.stop_strings);
@@ -204,7 +214,7 @@ void add_generation_options(Command& command, GenerationArguments& arguments) {
 }
 
 TextGenerator::TextGenerator(const GenerationArguments& arguments, Console& messages)
-    : name_((use_threads(arguments.threads), resolve_model(arguments.model, &messages))),
+    : name_(resolve_with_threads(arguments, messages)),
       max_new_tokens_flag_(arguments.flags.max_new_tokens),
       system_flag_(arguments.system),
       has_seed_flag_(arguments.seed.has_value()),

@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/methods.h"
 #include "cli/text_table.h"
-#include "cli/token_answers.h"
+#include "cli/token_output.h"
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
@@ -47,8 +47,8 @@ class TokenCsv {
     std::string header;
     for_each_token_column(
         [&](const char* name, auto, bool) { header += (header.empty() ? "" : ",") + csv_field(name); });
-    for (const MethodSpec& asked : methods)
-      for (const char* field : {" kept", " outside", " coefficient"}) header += "," + csv_field(asked.name + field);
+    for (const MethodSpec& method : methods)
+      for (const char* field : {" kept", " outside", " coefficient"}) header += "," + csv_field(method.name + field);
     print(header + "\r\n");
   }
 
@@ -57,9 +57,10 @@ class TokenCsv {
     for (size_t i = 0; i < rows.size(); ++i) {
       std::string line;
       for_each_token_column([&](const char*, auto TokenRow::*member, bool) { line += "," + field(rows[i].*member); });
-      for (const TokenDecision& d : decisions)
-        line += "," + field(d.keep.const_data_ptr<bool>()[i]) + "," + field(d.outside.const_data_ptr<bool>()[i]) + "," +
-                field(d.coefficient.const_data_ptr<float>()[i]);
+      for (const TokenDecision& decision : decisions)
+        line += "," + field(decision.keep.const_data_ptr<bool>()[i]) + "," +
+                field(decision.outside.const_data_ptr<bool>()[i]) + "," +
+                field(decision.coefficient.const_data_ptr<float>()[i]);
       lines += line.substr(1) + "\r\n";
     }
     print(lines);
@@ -88,44 +89,46 @@ class TokenCsv {
   std::optional<DurableFile> file_;
 };
 
-std::vector<std::string> fraction_cells(const Decisions& d) {
-  return {percent(d.blocked.all.fraction()), percent(d.blocked.positive.fraction()),
-          percent(d.blocked.negative.fraction()), percent(d.outside.all.fraction())};
+std::vector<std::string> fraction_cells(const Decisions& decisions) {
+  return {percent(decisions.blocked.all.fraction()), percent(decisions.blocked.positive.fraction()),
+          percent(decisions.blocked.negative.fraction()), percent(decisions.outside.all.fraction())};
 }
 
-void print_methods(Console& console, const TokenComparison& answers, size_t top) {
+void print_methods(Console& console, const TokenComparison& comparison, size_t top) {
   std::vector<std::vector<std::string>> rows = {{"method", "held back", "A > 0", "A < 0", "outside", "both",
                                                  "only the run", "only method", "weight change", "sum", "cosine"}};
-  rows.push_back({answers.method + " (the run)"});
-  for (const std::string& cell : fraction_cells(answers.own)) rows.back().push_back(cell);
+  rows.push_back({comparison.method + " (the run)"});
+  for (const std::string& cell : fraction_cells(comparison.run_decisions)) rows.back().push_back(cell);
   rows.back().resize(rows[0].size());
-  for (const MethodComparison& a : answers.methods) {
-    rows.push_back({a.spec.name});
-    for (const std::string& cell : fraction_cells(a.decisions)) rows.back().push_back(cell);
-    for (const int64_t count : {a.both, a.only_run, a.only_method}) rows.back().push_back(format_count(count));
-    for (const std::string& cell : {percent(a.weight_change), percent(a.sum_change), number_or_dash(a.cosine, 4)})
+  for (const MethodComparison& method : comparison.methods) {
+    rows.push_back({method.spec.name});
+    for (const std::string& cell : fraction_cells(method.decisions)) rows.back().push_back(cell);
+    for (const int64_t count : {method.both, method.only_run, method.only_method})
+      rows.back().push_back(format_count(count));
+    for (const std::string& cell :
+         {percent(method.weight_change), percent(method.sum_change), number_or_dash(method.cosine, 4)})
       rows.back().push_back(cell);
   }
   console.result(text_table(rows, {0}));
-  for (const MethodComparison& a : answers.methods) {
+  for (const MethodComparison& method : comparison.methods) {
     std::vector<std::vector<std::string>> types = {
         {"token", "tokens", "held back by the run", "by the method", "fraction of the change"}};
     double change = 0;
-    for (const TokenTypeDifference& type : a.types) change += type.change;
-    for (const TokenTypeDifference& type : a.types) {
+    for (const TokenTypeDifference& type : method.types) change += type.change;
+    for (const TokenTypeDifference& type : method.types) {
       if (types.size() > top || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;
       types.push_back({quote_token(type.token), format_count(type.tokens), format_count(type.blocked_by_run),
                        format_count(type.blocked_by_method), percent(type.change / change)});
     }
-    console.result(types.size() == 1 ? a.spec.name + " decides about every token as the run's method does\n"
-                                     : a.spec.name + " differs most in\n" + text_table(types, {0}));
+    console.result(types.size() == 1 ? method.spec.name + " decides about every token as the run's method does\n"
+                                     : method.spec.name + " differs most in\n" + text_table(types, {0}));
   }
 }
 
-void print_own(Console& console, const TokenComparison& answers, size_t top) {
+void print_run_method(Console& console, const TokenComparison& comparison, size_t top) {
   std::vector<std::vector<std::string>> rows = {{"", "all", "A > 0", "A < 0"}};
   const auto add = [&](const char* name, const auto& cell) {
-    const BySign &blocked = answers.own.blocked, &outside = answers.own.outside;
+    const BySign &blocked = comparison.run_decisions.blocked, &outside = comparison.run_decisions.outside;
     rows.push_back({name, cell(blocked.all, outside.all), cell(blocked.positive, outside.positive),
                     cell(blocked.negative, outside.negative)});
   };
@@ -135,7 +138,7 @@ void print_own(Console& console, const TokenComparison& answers, size_t top) {
   console.result(text_table(rows, {0}));
   for (const bool positive : {true, false}) {
     std::vector<std::vector<std::string>> types = {{"token", "outside", "of", "share", "mean mu", "entropy"}};
-    for (const RunTokenType& type : answers.own_types)
+    for (const RunTokenType& type : comparison.run_types)
       if (type.positive == positive && types.size() <= top)
         types.push_back({quote_token(type.token), format_count(type.outside.count), format_count(type.outside.tokens),
                          percent(type.outside.fraction()), number_or_dash(type.mu.mean()),
@@ -146,10 +149,10 @@ void print_own(Console& console, const TokenComparison& answers, size_t top) {
   }
 }
 
-Json json_of_own(const TokenComparison& answers, size_t top) {
+Json json_of_run_method(const TokenComparison& comparison, size_t top) {
   Json types = Json::array();
   std::map<bool, size_t> count;
-  for (const RunTokenType& type : answers.own_types) {
+  for (const RunTokenType& type : comparison.run_types) {
     if (count[type.positive]++ >= top) continue;
     const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
     types.push_back({{"token", type.token},
@@ -159,17 +162,17 @@ Json json_of_own(const TokenComparison& answers, size_t top) {
                      {"mu", number(type.mu.mean())},
                      {"entropy", number(type.entropy.mean())}});
   }
-  Json json = {{"method", answers.method}};
-  json.update(json_of(answers.own));
+  Json json = {{"method", comparison.method}};
+  json.update(json_of(comparison.run_decisions));
   json["types"] = types;
   return json;
 }
 
-std::string csv_of(const TokenComparison& answers, bool asked) {
+std::string csv_of(const TokenComparison& comparison, bool has_methods) {
   std::string text;
-  if (!asked) {
+  if (!has_methods) {
     text = "token,sign,tokens,outside,mu,entropy\r\n";
-    for (const RunTokenType& type : answers.own_types)
+    for (const RunTokenType& type : comparison.run_types)
       text += text_field(type.token) + "," + (type.positive ? "1" : "-1") + "," + std::to_string(type.outside.tokens) +
               "," + std::to_string(type.outside.count) + "," + csv_number(type.mu.mean()) + "," +
               csv_number(type.entropy.mean()) + "\r\n";
@@ -177,11 +180,12 @@ std::string csv_of(const TokenComparison& answers, bool asked) {
   }
   text = std::string("method,") + kDecisionFields +
          ",held_back_by_both,held_back_by_run_only,held_back_by_method_only,weight_change,sum_change,cosine\r\n";
-  text += "run," + csv_fields(answers.own) + ",,,,,,\r\n";
-  for (const MethodComparison& a : answers.methods) {
-    text += csv_field(a.spec.name) + "," + csv_fields(a.decisions);
-    for (const int64_t count : {a.both, a.only_run, a.only_method}) text += "," + std::to_string(count);
-    for (const double number : {a.weight_change, a.sum_change, a.cosine}) text += "," + csv_number(number);
+  text += "run," + csv_fields(comparison.run_decisions) + ",,,,,,\r\n";
+  for (const MethodComparison& method : comparison.methods) {
+    text += csv_field(method.spec.name) + "," + csv_fields(method.decisions);
+    for (const int64_t count : {method.both, method.only_run, method.only_method}) text += "," + std::to_string(count);
+    for (const double number : {method.weight_change, method.sum_change, method.cosine})
+      text += "," + csv_number(number);
     text += "\r\n";
   }
   return text;
@@ -189,35 +193,42 @@ std::string csv_of(const TokenComparison& answers, bool asked) {
 
 ExitCode tokens_command(const TokensArguments& arguments) {
   const std::vector<std::filesystem::path> files = arguments.records.files();
-  ComparisonRequest question;
-  question.leave_out = arguments.methods == std::vector<std::string>{"all"};
-  question.methods = parse_methods(question.leave_out ? method_names() : arguments.methods);
-  std::optional<TokenCsv> each;
+  ComparisonRequest request;
+  request.skip_unsupported = arguments.methods == std::vector<std::string>{"all"};
+  request.methods = parse_methods(request.skip_unsupported ? method_names() : arguments.methods);
+  std::optional<TokenCsv> token_csv;
   if (!arguments.each.empty()) {
-    if (question.leave_out) fail(ExitCode::kBadConfiguration, "--each needs methods by name instead of all");
-    each.emplace(arguments.each, question.methods);
-    question.on_decisions = [&](const auto& rows, const auto& decisions) { each->add(rows, decisions); };
+    if (request.skip_unsupported) fail(ExitCode::kBadConfiguration, "--each needs methods by name instead of all");
+    token_csv.emplace(arguments.each, request.methods);
+    request.on_decisions = [&](const auto& rows, const auto& decisions) { token_csv->add(rows, decisions); };
   }
-  const TokenComparison answers = compare_methods(files, question);
-  if (each) each->finish();
+  const TokenComparison comparison = compare_methods(files, request);
+  if (token_csv) token_csv->finish();
   if (arguments.each == "-") return ExitCode::kDone;
 
   const auto top = static_cast<size_t>(arguments.top);
-  const bool asked = !question.methods.empty();
+  const bool has_methods = !request.methods.empty();
   if (arguments.records.csv) {
-    write_raw(csv_of(answers, asked));
+    write_raw(csv_of(comparison, has_methods));
   } else if (arguments.records.json) {
-    Json json = {{"run", arguments.records.run}, {"first_step", answers.first_step}, {"last_step", answers.last_step},
-                 {"steps", answers.steps},       {"own", json_of_own(answers, top)}, {"methods", Json::array()},
-                 {"refused", answers.refused}};
-    for (const MethodComparison& a : answers.methods) json["methods"].push_back(json_of(a, top));
+    Json json = {{"run", arguments.records.run},
+                 {"first_step", comparison.first_step},
+                 {"last_step", comparison.last_step},
+                 {"steps", comparison.steps},
+                 {"own", json_of_run_method(comparison, top)},
+                 {"methods", Json::array()},
+                 {"refused", comparison.refused}};
+    for (const MethodComparison& method : comparison.methods) json["methods"].push_back(json_of(method, top));
     std::puts(escape_json_controls(json_line(json)).c_str());
   } else {
     Console console;
-    console.result(describe_records(arguments.records.run, answers) + "\n");
-    asked ? print_methods(console, answers, top) : print_own(console, answers, top);
-    for (const std::string& reason : answers.refused) console.result("not compared: " + reason);
-    if (each) console.line(arguments.each);
+    console.result(describe_records(arguments.records.run, comparison) + "\n");
+    if (has_methods)
+      print_methods(console, comparison, top);
+    else
+      print_run_method(console, comparison, top);
+    for (const std::string& reason : comparison.refused) console.result("not compared: " + reason);
+    if (token_csv) console.line(arguments.each);
   }
   return ExitCode::kDone;
 }

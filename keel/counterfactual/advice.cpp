@@ -22,7 +22,7 @@ std::vector<std::string> thresholds_of(const MethodSpec& spec) {
   return names;
 }
 
-double number_of(const TrustRegion& region, const std::string& parameter) {
+double parameter_value(const TrustRegion& region, const std::string& parameter) {
   for (const auto& [name, value] : number_parameters(region))
     if (name == parameter) return value;
   fail(ExitCode::kInternal, "no parameter ", parameter);
@@ -49,32 +49,32 @@ bool accepts_threshold(const MethodSpec& spec, double value) {
 double threshold_of(const MethodSpec& spec) {
   double threshold = std::numeric_limits<double>::infinity();
   for (const std::string& name : thresholds_of(spec))
-    if (const double value = number_of(spec.region, name); std::isfinite(value)) threshold = value;
+    if (const double value = parameter_value(spec.region, name); std::isfinite(value)) threshold = value;
   return threshold;
 }
 
 MethodSpec with_threshold(const MethodSpec& spec, double value) {
   MethodSpec result = spec;
   const std::vector<std::string> names = thresholds_of(spec);
-  const double own = threshold_of(spec);
-  std::string set;
+  const double old_threshold = threshold_of(spec);
+  std::string assignments;
   for (const std::string& name : names) {
-    const double now = number_of(spec.region, name);
-    if (std::isinf(now) && std::isfinite(own)) {  // unlimited on this side
-      set += str_cat(set.empty() ? "" : ",", name, "=null");
+    const double old_value = parameter_value(spec.region, name);
+    if (std::isinf(old_value) && std::isfinite(old_threshold)) {  // unlimited on this side
+      assignments += str_cat(assignments.empty() ? "" : ",", name, "=null");
       continue;
     }
-    const double each = now == own ? value : round_digits(value * (now / own), 3);
-    set_parameter(result.region, spec.method, name, each);
-    set += str_cat(set.empty() ? "" : ",", name, "=", each);
+    const double scaled = old_value == old_threshold ? value : round_digits(value * (old_value / old_threshold), 3);
+    set_parameter(result.region, spec.method, name, scaled);
+    assignments += str_cat(assignments.empty() ? "" : ",", name, "=", scaled);
   }
-  result.name = spec.method + ":" + set;
-  if (const auto found = check_parameters(result.region))
-    fail(ExitCode::kBadConfiguration, spec.method, ": ", found->reason);
+  result.name = spec.method + ":" + assignments;
+  if (const auto problem = check_parameters(result.region))
+    fail(ExitCode::kBadConfiguration, spec.method, ": ", problem->reason);
   return result;
 }
 
-std::vector<double> thresholds_for(const MethodSpec& spec, int per_decade) {
+std::vector<double> candidate_thresholds(const MethodSpec& spec, int per_decade) {
   std::vector<double> values;
   for (int decade = -4; decade < 2; ++decade)
     for (int i = 0; i < per_decade; ++i) {
@@ -87,23 +87,23 @@ std::vector<double> thresholds_for(const MethodSpec& spec, int per_decade) {
 
 Advice advise(const std::vector<std::filesystem::path>& files, const MethodSpec& spec,
               const std::vector<double>& thresholds, double target) {
-  Advice advice{.answers = {}, .thresholds = thresholds, .by_threshold = {}, .target = target};
-  std::vector<double> candidates = thresholds_for(spec, 10);
+  Advice advice{.comparison = {}, .thresholds = thresholds, .by_threshold = {}, .target = target};
+  std::vector<double> candidates = candidate_thresholds(spec, /*per_decade=*/10);
   ComparisonRequest request;
   for (const double value : thresholds) request.methods.push_back(with_threshold(spec, value));
   for (const double value : candidates) request.methods.push_back(with_threshold(spec, value));
-  advice.answers = compare_methods(files, request);
-  std::vector<MethodComparison>& answers = advice.answers.methods;
-  double nearest = 0;
+  advice.comparison = compare_methods(files, request);
+  std::vector<MethodComparison>& methods = advice.comparison.methods;
+  double min_distance = 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    const double fraction = answers[thresholds.size() + i].decisions.outside.all.fraction();
-    if (fraction <= 0 || (advice.best && std::abs(fraction - target) >= nearest)) continue;
+    const double fraction = methods[thresholds.size() + i].decisions.outside.all.fraction();
+    if (fraction <= 0 || (advice.best && std::abs(fraction - target) >= min_distance)) continue;
     advice.best = candidates[i], advice.best_fraction = fraction;
-    nearest = std::abs(fraction - target);
+    min_distance = std::abs(fraction - target);
   }
-  answers.resize(thresholds.size());
-  advice.by_threshold = std::move(answers);
-  answers.clear();
+  methods.resize(thresholds.size());
+  advice.by_threshold = std::move(methods);
+  methods.clear();
   return advice;
 }
 
@@ -112,9 +112,9 @@ MethodSpec method_of_run(const std::filesystem::path& file) {
   return {facts.method, facts.method, facts.region};
 }
 
-std::vector<const TokenTypeDifference*> most_often_outside(const MethodComparison& answer) {
+std::vector<const TokenTypeDifference*> most_often_outside(const MethodComparison& comparison) {
   std::vector<const TokenTypeDifference*> types;
-  for (const TokenTypeDifference& type : answer.types)
+  for (const TokenTypeDifference& type : comparison.types)
     if (type.outside > 0) types.push_back(&type);
   std::ranges::stable_sort(types, std::greater(), &TokenTypeDifference::outside);
   types.resize(std::min<size_t>(types.size(), 3));
@@ -127,27 +127,28 @@ std::string settings_for(const MethodSpec& spec, double threshold) {
                                                                          {"high", "delta_high"},
                                                                          {"ratio_cap", "ratio_cap"},
                                                                          {"anchor", "anchor"}};
-  const TrustRegion chosen = with_threshold(spec, threshold).region, own = find_method(spec.method, "").region;
+  const TrustRegion region = with_threshold(spec, threshold).region, defaults = find_method(spec.method, "").region;
   const std::vector<std::string> thresholds = thresholds_of(spec);
   // Resets the configuration's settings that would contradict the method.
   std::map<std::string, std::string> by_key;
   for (const auto& [name, key] : kKeys) by_key[name] = "null";
-  std::vector<std::string> others;
-  const auto add = [&](const std::string& name, const std::string& value, bool by_name) {
-    if (std::ranges::find(kKeys, name, &std::pair<std::string, std::string>::first) != kKeys.end() && !by_name)
+  std::vector<std::string> parameters;
+  const auto add = [&](const std::string& name, const std::string& value, bool as_parameter) {
+    if (std::ranges::find(kKeys, name, &std::pair<std::string, std::string>::first) != kKeys.end() && !as_parameter)
       by_key[name] = value;
     else
-      others.push_back(name + "=" + value);
+      parameters.push_back(name + "=" + value);
   };
-  for (const auto& [name, value] : number_parameters(chosen))
-    if (std::ranges::find(thresholds, name) != thresholds.end() || value != number_of(own, name))
-      add(name, std::isinf(value) ? "null" : str_cat(value), /*by_name=*/std::isinf(value));
-  const auto own_words = choice_parameters(own);
-  for (const auto& [name, word] : choice_parameters(chosen))
-    if (std::ranges::find(own_words, std::pair(name, word)) == own_words.end()) add(name, word, false);
+  for (const auto& [name, value] : number_parameters(region))
+    if (std::ranges::find(thresholds, name) != thresholds.end() || value != parameter_value(defaults, name))
+      add(name, std::isinf(value) ? "null" : str_cat(value), /*as_parameter=*/std::isinf(value));
+  const auto default_choices = choice_parameters(defaults);
+  for (const auto& [name, choice] : choice_parameters(region))
+    if (std::ranges::find(default_choices, std::pair(name, choice)) == default_choices.end())
+      add(name, choice, /*as_parameter=*/false);
   std::string settings = "objective.method=" + spec.method;
   for (const auto& [name, key] : kKeys) settings += " objective." + key + "=" + by_key[name];
-  return settings + " 'objective.parameters=[" + joined(others, ",") + "]'";
+  return settings + " 'objective.parameters=[" + joined(parameters, ",") + "]'";
 }
 
 }  // namespace keel

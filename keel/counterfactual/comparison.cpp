@@ -17,12 +17,12 @@
 namespace keel {
 namespace {
 
-void add(Decisions& to, const TokenRow& row, bool blocked, bool outside) {
-  to.blocked.add(row.advantage, blocked);
-  to.outside.add(row.advantage, outside);
+void add(Decisions& decisions, const TokenRow& row, bool blocked, bool outside) {
+  decisions.blocked.add(row.advantage, blocked);
+  decisions.outside.add(row.advantage, outside);
   if (!outside) return;
-  to.mu.add(std::exp(static_cast<double>(row.log_mu)));
-  to.entropy.add(row.entropy);
+  decisions.mu.add(std::exp(static_cast<double>(row.log_mu)));
+  decisions.entropy.add(row.entropy);
 }
 
 /// Sums of u and v, the run's and the method's coefficient times weight.
@@ -53,17 +53,17 @@ class TokenTexts {
 
 /// Accumulates the comparison of one method.
 struct MethodAccumulator {
-  MethodComparison answer;
+  MethodComparison comparison;
   WeightSums sums;
   std::vector<TokenTypeDifference> types;  // by text index
   std::string refusal;                     // empty while it can be evaluated
 
   void add_row(const TokenRow& row, size_t text_index, bool kept, bool outside, float coefficient) {
     const bool run_blocks = !row.kept, blocks = !kept;
-    add(answer.decisions, row, blocks, outside);
-    answer.both += run_blocks && blocks;
-    answer.only_run += run_blocks && !blocks;
-    answer.only_method += blocks && !run_blocks;
+    add(comparison.decisions, row, blocks, outside);
+    comparison.both += run_blocks && blocks;
+    comparison.only_run += run_blocks && !blocks;
+    comparison.only_method += blocks && !run_blocks;
     const double u = static_cast<double>(row.coefficient) * row.weight,
                  v = static_cast<double>(coefficient) * row.weight;
     sums.add(u, v);
@@ -75,19 +75,19 @@ struct MethodAccumulator {
   }
 
   MethodComparison finish(const TokenTexts& texts) {
-    answer.weight_change = std::sqrt(sums.difference / sums.uu);  // NaN if all coefficients of the run are 0
-    answer.sum_change = (sums.v - sums.u) / sums.magnitude;
-    answer.cosine = std::clamp(sums.uv / std::sqrt(sums.uu * sums.vv), -1.0, 1.0);
+    comparison.weight_change = std::sqrt(sums.difference / sums.uu);  // NaN if all coefficients of the run are 0
+    comparison.sum_change = (sums.v - sums.u) / sums.magnitude;
+    comparison.cosine = std::clamp(sums.uv / std::sqrt(sums.uu * sums.vv), -1.0, 1.0);
     for (size_t i = 0; i < types.size(); ++i) types[i].token = texts.text(i);
     std::ranges::stable_sort(types, [](const TokenTypeDifference& a, const TokenTypeDifference& b) {
-      const auto differs = [](const TokenTypeDifference& t) {
-        return std::abs(t.blocked_by_method - t.blocked_by_run);
+      const auto count_change = [](const TokenTypeDifference& type) {
+        return std::abs(type.blocked_by_method - type.blocked_by_run);
       };
-      return a.change != b.change ? a.change > b.change : differs(a) > differs(b);
+      return a.change != b.change ? a.change > b.change : count_change(a) > count_change(b);
     });
-    std::erase_if(types, [](const TokenTypeDifference& t) { return t.tokens == 0; });
-    answer.types = std::move(types);
-    return std::move(answer);
+    std::erase_if(types, [](const TokenTypeDifference& type) { return type.tokens == 0; });
+    comparison.types = std::move(types);
+    return std::move(comparison);
   }
 };
 
@@ -109,51 +109,54 @@ class Comparer {
   explicit Comparer(const ComparisonRequest& request) : request_(request) {
     for (const MethodSpec& spec : request.methods) {
       methods_.emplace_back();
-      methods_.back().answer.spec = spec;
+      methods_.back().comparison.spec = spec;
     }
   }
 
   void read(const std::filesystem::path& file) {
     TokenReader reader(file, request_.on_decisions ? std::vector<std::string>() : needed_columns());
     const StepFacts facts = step_facts(reader.metadata(), file.string());
-    if (answers_.steps++ == 0) answers_.first_step = facts.step, answers_.method = facts.method;
-    if (facts.method != answers_.method)
+    if (result_.steps++ == 0) result_.first_step = facts.step, result_.method = facts.method;
+    if (facts.method != result_.method)
       fail(ExitCode::kBadInput, file.string(), ": its method is ", facts.method, ", but that of step ",
-           answers_.first_step, " is ", answers_.method, ". Fix: choose steps of one method with --steps");
-    answers_.last_step = facts.step;
+           result_.first_step, " is ", result_.method, ". Fix: choose steps of one method with --steps");
+    result_.last_step = facts.step;
     Scope scope = Scope::kToken;
-    for (MethodAccumulator& each : methods_)
-      if (try_evaluate(each, [&] { require_scope(each.answer.spec, facts); }))
-        scope = std::max(scope, requirements(each.answer.spec.region).scope);
+    for (MethodAccumulator& method : methods_)
+      if (try_evaluate(method, [&] { require_scope(method.comparison.spec, facts); }))
+        scope = std::max(scope, requirements(method.comparison.spec.region).scope);
     TokenBatches batches(reader, scope);
     for (std::vector<TokenRow> rows = batches.next(); !rows.empty(); rows = batches.next()) add_batch(rows, facts);
   }
 
   TokenComparison finish() {
-    for (MethodAccumulator& each : methods_)
-      each.refusal.empty() ? answers_.methods.push_back(each.finish(texts_)) : answers_.refused.push_back(each.refusal);
-    for (auto& [key, type] : own_types_) {
+    for (MethodAccumulator& method : methods_)
+      if (method.refusal.empty())
+        result_.methods.push_back(method.finish(texts_));
+      else
+        result_.refused.push_back(method.refusal);
+    for (auto& [key, type] : run_types_) {
       if (type.outside.count == 0) continue;
       type.token = texts_.text(key.first);
-      answers_.own_types.push_back(std::move(type));
+      result_.run_types.push_back(std::move(type));
     }
-    std::ranges::stable_sort(answers_.own_types, std::greater(),
+    std::ranges::stable_sort(result_.run_types, std::greater(),
                              [](const RunTokenType& type) { return type.outside.count; });
-    return std::move(answers_);
+    return std::move(result_);
   }
 
  private:
-  /// Runs `evaluate`. If the method cannot be evaluated, records the reason and returns false (with leave_out), or
-  /// throws.
+  /// Runs `evaluate`. If the method cannot be evaluated, records the reason and returns false (with skip_unsupported),
+  /// or throws.
   template <class Evaluate>
-  bool try_evaluate(MethodAccumulator& each, const Evaluate& evaluate) {
-    if (!each.refusal.empty()) return false;
+  bool try_evaluate(MethodAccumulator& method, const Evaluate& evaluate) {
+    if (!method.refusal.empty()) return false;
     try {
       evaluate();
       return true;
     } catch (const Error& error) {
-      if (!request_.leave_out || error.code() != ExitCode::kBadConfiguration) throw;
-      each.refusal = error.what();
+      if (!request_.skip_unsupported || error.code() != ExitCode::kBadConfiguration) throw;
+      method.refusal = error.what();
       return false;
     }
   }
@@ -161,27 +164,27 @@ class Comparer {
   void add_batch(const std::vector<TokenRow>& rows, const StepFacts& facts) {
     std::vector<size_t> indices;
     for (const TokenRow& row : rows) indices.push_back(texts_.index_of(row.token));
-    for (size_t i = 0; i < rows.size(); ++i) add_own(rows[i], indices[i]);
+    for (size_t i = 0; i < rows.size(); ++i) add_run_decision(rows[i], indices[i]);
     const RecordedTokenBatch tokens(rows, facts);
     std::vector<TokenDecision> decisions;
-    for (MethodAccumulator& each : methods_) {
+    for (MethodAccumulator& method : methods_) {
       TokenDecision decision;
-      if (!try_evaluate(each, [&] { decision = tokens.decide(each.answer.spec); })) continue;
+      if (!try_evaluate(method, [&] { decision = tokens.decide(method.comparison.spec); })) continue;
       for (Tensor* const values : {&decision.keep, &decision.outside, &decision.coefficient})
         *values = values->contiguous();
       const bool *keep = decision.keep.const_data_ptr<bool>(), *outside = decision.outside.const_data_ptr<bool>();
       const float* coefficient = decision.coefficient.const_data_ptr<float>();
-      for (size_t i = 0; i < rows.size(); ++i) each.add_row(rows[i], indices[i], keep[i], outside[i], coefficient[i]);
+      for (size_t i = 0; i < rows.size(); ++i) method.add_row(rows[i], indices[i], keep[i], outside[i], coefficient[i]);
       if (request_.on_decisions) decisions.push_back(std::move(decision));
     }
     if (request_.on_decisions) request_.on_decisions(rows, decisions);
   }
 
-  void add_own(const TokenRow& row, size_t text_index) {
-    ++answers_.tokens;
-    add(answers_.own, row, !row.kept, row.outside);
+  void add_run_decision(const TokenRow& row, size_t text_index) {
+    ++result_.tokens;
+    add(result_.run_decisions, row, !row.kept, row.outside);
     if (row.advantage == 0) return;
-    RunTokenType& type = own_types_[{text_index, row.advantage > 0}];
+    RunTokenType& type = run_types_[{text_index, row.advantage > 0}];
     type.positive = row.advantage > 0;
     type.outside.add(row.outside);
     if (!row.outside) return;
@@ -190,9 +193,9 @@ class Comparer {
   }
 
   const ComparisonRequest& request_;
-  TokenComparison answers_;
+  TokenComparison result_;
   TokenTexts texts_;
-  std::map<std::pair<size_t, bool>, RunTokenType> own_types_;
+  std::map<std::pair<size_t, bool>, RunTokenType> run_types_;
   std::vector<MethodAccumulator> methods_;
 };
 

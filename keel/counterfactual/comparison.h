@@ -52,7 +52,7 @@ struct TokenTypeDifference {
 struct MethodComparison {
   MethodSpec spec;
   Decisions decisions;
-  int64_t both = 0, only_run = 0, only_method = 0;  // tokens blocked by
+  int64_t both = 0, only_run = 0, only_method = 0;  // number of tokens blocked by them
   // u: coefficient times weight of the run, v: of the method. Both multiply grad log pi.
   double weight_change = 0;                // |v - u| / |u|, 2-norms; NaN if u is 0
   double sum_change = 0;                   // (sum of v - sum of u) / sum of |u|
@@ -70,10 +70,10 @@ struct RunTokenType {
 
 /// The comparison of the run's own method with others on recorded tokens.
 struct TokenComparison {
-  std::string method;  // the run's own
+  std::string method;  // of the run
   int64_t tokens = 0, first_step = 0, last_step = 0, steps = 0;
-  Decisions own;
-  std::vector<RunTokenType> own_types;  // most often outside first
+  Decisions run_decisions;
+  std::vector<RunTokenType> run_types;  // most often outside first
   std::vector<MethodComparison> methods;
   std::vector<std::string> refused;  // methods that cannot be evaluated, with the reason
 };
@@ -84,7 +84,7 @@ using OnDecisions = std::function<void(const std::vector<TokenRow>&, const std::
 /// What to compare.
 struct ComparisonRequest {
   std::vector<MethodSpec> methods = {};
-  bool leave_out = false;  // a method that cannot be evaluated goes to `refused` instead of failing
+  bool skip_unsupported = false;  // adds a method that cannot be evaluated to `refused` instead of failing
   OnDecisions on_decisions = {};
 };
 

@@ -37,7 +37,7 @@ MethodSpec parse_method(const std::string& text) {
   if (spec.method.find('=') != std::string::npos)
     fail(ExitCode::kBadConfiguration, "--method has \"", text,
          "\"; expected NAME, or NAME:PARAMETER=VALUE,PARAMETER=VALUE, as dppo_tv:low=0.1,high=0.2");
-  const Method& row = find_method(spec.method, "--method: unknown method");
+  const Method& method = find_method(spec.method, "--method: unknown method");
   Json parameters = Json::object();
   if (colon != std::string::npos)
     for (const std::string& assignment : split(text.substr(colon + 1), ',')) {
@@ -47,7 +47,7 @@ MethodSpec parse_method(const std::string& text) {
              "\"; expected PARAMETER=VALUE after the colon, got \"", assignment, "\"");
       const std::string name(trimmed(assignment.substr(0, equals))), value(trimmed(assignment.substr(equals + 1)));
       std::vector<std::string> names = {name};
-      if (name == "delta") names = threshold_parameters(row.region);
+      if (name == "delta") names = threshold_parameters(method.region);
       if (names.empty()) names = {name};  // make_region reports it
       for (const std::string& each : names) {
         if (parameters.contains(each))
@@ -56,8 +56,8 @@ MethodSpec parse_method(const std::string& text) {
         parameters[each] = try_parse_json(value).value_or(Json(value));
       }
     }
-  spec.method = row.name;
-  spec.region = make_region(row.name, parameters);
+  spec.method = method.name;
+  spec.region = make_region(method.name, parameters);
   return spec;
 }
 
@@ -78,8 +78,8 @@ std::vector<MethodSpec> parse_methods(const std::vector<std::string>& texts) {
 std::vector<std::string> threshold_parameters(const TrustRegion& region) {
   const std::vector<std::string> names = parameter_names(region);
   const auto has = [&](const char* name) { return std::ranges::find(names, name) != names.end(); };
-  for (const char* one : {"delta", "threshold", "eps"})
-    if (has(one)) return {one};
+  for (const char* name : {"delta", "threshold", "eps"})
+    if (has(name)) return {name};
   if (has("low") && has("high")) return {"low", "high"};
   return {};
 }

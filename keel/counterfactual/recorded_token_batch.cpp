@@ -12,13 +12,14 @@
 namespace keel {
 namespace {
 
+/// Returns whether a row is the first of an update or, unless the scope is the batch, of a sequence.
 bool begins_unit(const TokenRow& row, const TokenRow& before, Scope scope) {
   return row.update != before.update || (scope != Scope::kBatch && row.rollout != before.rollout);
 }
 
 std::string choice_of(const TrustRegion& region, const std::string& parameter) {
-  for (const auto& [name, word] : choice_parameters(region))
-    if (name == parameter) return word;
+  for (const auto& [name, choice] : choice_parameters(region))
+    if (name == parameter) return choice;
   return "";
 }
 
@@ -70,14 +71,16 @@ RecordedTokenBatch::RecordedTokenBatch(const std::vector<TokenRow>& rows, const 
 
 Tensor RecordedTokenBatch::column(float TokenRow::*member) const {
   Tensor values = at::empty({std::ssize(rows_)}, at::kFloat);
-  float* const to = values.mutable_data_ptr<float>();
-  for (size_t i = 0; i < rows_.size(); ++i)
-    if (std::isnan(to[i] = rows_[i].*member)) return {};
+  float* const data = values.mutable_data_ptr<float>();
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    data[i] = rows_[i].*member;
+    if (std::isnan(data[i])) return {};
+  }
   return values;
 }
 
-Tensor RecordedTokenBatch::needed(const MethodSpec& spec, float TokenRow::*member, const char* name,
-                                  const std::string& fix) const {
+Tensor RecordedTokenBatch::require_column(const MethodSpec& spec, float TokenRow::*member, const char* name,
+                                          const std::string& fix) const {
   const Tensor values = column(member);
   if (!values.defined())
     fail(ExitCode::kBadConfiguration, spec.name, ": needs the column ", name, ", which the record of step ",
@@ -87,15 +90,16 @@ Tensor RecordedTokenBatch::needed(const MethodSpec& spec, float TokenRow::*membe
 
 /// The recorded divergence over the vocabulary or the top K tokens, which cannot be recomputed.
 Tensor RecordedTokenBatch::recorded_divergence(const MethodSpec& spec) const {
-  const std::string word = choice_of(spec.region, "divergence");
-  const std::string fix = "objective.method=dppo_" + word;
+  const std::string kind = choice_of(spec.region, "divergence");
+  const std::string fix = "objective.method=dppo_" + kind;
   const Requirements needs = requirements(spec.region);
-  if (needs.hidden_states && needs.exact_kl) return needed(spec, &TokenRow::full_kl, "full_kl", fix);
-  if (needs.hidden_states) return needed(spec, &TokenRow::full_tv, "full_tv", fix);
-  const bool replaces = choice_of(spec.region, "support") == "replace_last", is_kl = word == "topk_kl";
+  if (needs.hidden_states && needs.exact_kl) return require_column(spec, &TokenRow::full_kl, "full_kl", fix);
+  if (needs.hidden_states) return require_column(spec, &TokenRow::full_tv, "full_tv", fix);
+  const bool replaces_last = choice_of(spec.region, "support") == "replace_last", is_kl = kind == "topk_kl";
   const Tensor values =
-      is_kl ? needed(spec, replaces ? &TokenRow::topk_kl_replace_last : &TokenRow::topk_kl, "topk_kl", fix)
-            : needed(spec, replaces ? &TokenRow::topk_tv_replace_last : &TokenRow::topk_tv, "topk_tv", fix);
+      is_kl
+          ? require_column(spec, replaces_last ? &TokenRow::topk_kl_replace_last : &TokenRow::topk_kl, "topk_kl", fix)
+          : require_column(spec, replaces_last ? &TokenRow::topk_tv_replace_last : &TokenRow::topk_tv, "topk_tv", fix);
   if (facts_.top_k != needs.top_k)
     fail(ExitCode::kBadConfiguration, spec.name, ": its divergence is over the ", needs.top_k,
          " likeliest tokens, and the record of step ", facts_.step, " has it over ", facts_.top_k,
@@ -109,7 +113,8 @@ TokenDecision RecordedTokenBatch::decide(const MethodSpec& spec) const {
   TrustRegion region = spec.region;
   LossInputs policy = policy_;
   if (needs.recomputed_logp) {
-    policy.old_logp = needed(spec, &TokenRow::log_recomputed, "log_recomputed", "objective.method=" + spec.method);
+    policy.old_logp =
+        require_column(spec, &TokenRow::log_recomputed, "log_recomputed", "objective.method=" + spec.method);
     policy.old_other_logp = column(&TokenRow::log_other_recomputed);
   }
   if (needs.hidden_states || needs.top_k > 0) policy.divergence = recorded_divergence(spec);
@@ -126,7 +131,8 @@ TokenDecision RecordedTokenBatch::decide(const MethodSpec& spec) const {
   }
   TokenDecision decision = token_coefficients(region, policy);
   if (facts_.kl_coefficient > 0) {
-    const Tensor reference = needed(spec, &TokenRow::log_reference, "log_reference", "reference.kl_coefficient");
+    const Tensor reference =
+        require_column(spec, &TokenRow::log_reference, "log_reference", "reference.kl_coefficient");
     decision.coefficient = decision.coefficient +
                            reference_kl_coefficient(facts_.kl_estimator, facts_.kl_coefficient, policy.logp, reference);
   }

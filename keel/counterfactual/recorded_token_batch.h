@@ -35,8 +35,9 @@ class RecordedTokenBatch {
   TokenDecision decide(const MethodSpec& spec) const;
 
  private:
-  Tensor column(float TokenRow::*member) const;
-  Tensor needed(const MethodSpec& spec, float TokenRow::*member, const char* name, const std::string& fix) const;
+  Tensor column(float TokenRow::*member) const;  // undefined if a value is NaN
+  Tensor require_column(const MethodSpec& spec, float TokenRow::*member, const char* name,
+                        const std::string& fix) const;
   Tensor recorded_divergence(const MethodSpec& spec) const;
 
   const std::vector<TokenRow>& rows_;

@@ -6,18 +6,18 @@
 
 namespace keel {
 
-StepFacts step_facts(const Json& facts, const std::string& path) {
-  const auto read = [&](const char* key, const auto& take) {
-    const auto refuse = [&](const std::string& reason) {
+StepFacts step_facts(const Json& metadata, const std::string& path) {
+  const auto read = [&](const char* key, const auto& parse) {
+    const auto reject = [&](const std::string& reason) {
       fail(ExitCode::kBadInput, path, ": its metadata keel.step has no valid \"", key, "\"", reason,
            "; the file was changed, or another program wrote it");
     };
     try {
-      take(facts.at(key));
+      parse(metadata.at(key));
     } catch (const Json::exception&) {
-      refuse("");
-    } catch (const Error& error) {  // a configuration error there is a bad record here
-      refuse(str_cat(": ", error.what()));
+      reject("");
+    } catch (const Error& error) {  // an unknown method or an invalid parameter
+      reject(str_cat(": ", error.what()));
     }
   };
   const auto get = [&](const char* key, auto& value) { read(key, [&](const Json& json) { json.get_to(value); }); };

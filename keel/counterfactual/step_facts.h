@@ -23,6 +23,6 @@ struct StepFacts {
 };
 
 /// Parses keel.step of a record. A missing or unknown value is an error (exit code 3). `path` names the file.
-StepFacts step_facts(const Json& facts, const std::string& path);
+StepFacts step_facts(const Json& metadata, const std::string& path);
 
 }  // namespace keel

@@ -90,7 +90,7 @@ class OwnDataStart(own_files.Test):
             self.assertIn(part, run.stdout)
             self.assertNotIn(part, plain.stdout)
         self.assertIn("moments in 8 bits", explained.stdout)
-        self.assertIn("moments in float32 all the same", run.stdout)  # of so small a network
+        self.assertIn("moments in float32: optimizer.moments=8bit applies to", run.stdout)  # of so small a network
 
     def test_the_report_mentions_random_weights_and_noisy_samplers(self):
         headers = {}

@@ -1,4 +1,4 @@
-#include "cli/token_answers.h"
+#include "cli/token_output.h"
 
 #include <charconv>
 #include <cmath>
@@ -19,19 +19,19 @@ struct StepRange {
 
 /// "9:12", "9:", ":12" or "9".
 StepRange step_range(const std::string& text) {
-  const auto number = [&](const std::string& digits, int64_t fallback) {
+  const auto parse_step = [&](const std::string& digits, int64_t fallback) {
     int64_t value = fallback;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() && !digits.empty()) value = -1;
     if (value < 0 || end != digits.data() + digits.size())
       fail(ExitCode::kBadConfiguration, "--steps is \"", text,
-           "\"; expected the first and the last step, such as 100:200, 100:, ", ":200 or 100");
+           "\"; expected the first and the last step, such as 100:200, 100:, :200 or 100");
     return value;
   };
   const size_t colon = text.find(':');
   StepRange range;
-  range.first = number(text.substr(0, colon), range.first);
-  range.last = colon == std::string::npos ? range.first : number(text.substr(colon + 1), range.last);
+  range.first = parse_step(text.substr(0, colon), range.first);
+  range.last = colon == std::string::npos ? range.first : parse_step(text.substr(colon + 1), range.last);
   if (range.first > range.last)
     fail(ExitCode::kBadConfiguration, "--steps is \"", text, "\", which ends before it begins");
   return range;
@@ -69,29 +69,32 @@ std::vector<std::filesystem::path> RecordArguments::files() const {
   return chosen;
 }
 
-std::string describe_records(const std::string& run, const TokenComparison& a) {
-  const std::string steps = a.steps == 1 ? "step " + std::to_string(a.first_step)
-                                         : std::to_string(a.steps) + " steps, " + std::to_string(a.first_step) +
-                                               " to " + std::to_string(a.last_step);
-  return run + ": " + a.method + ", " + format_count(a.tokens) + " recorded tokens (one row per update) of " + steps;
+std::string describe_records(const std::string& run, const TokenComparison& comparison) {
+  const std::string steps = comparison.steps == 1 ? "step " + std::to_string(comparison.first_step)
+                                                  : std::to_string(comparison.steps) + " steps, " +
+                                                        std::to_string(comparison.first_step) + " to " +
+                                                        std::to_string(comparison.last_step);
+  return run + ": " + comparison.method + ", " + format_count(comparison.tokens) +
+         " recorded tokens (one row per update) of " + steps;
 }
 
-Json json_of(const Decisions& d) {
-  return {{"tokens", d.blocked.all.tokens},
-          {"positive", d.blocked.positive.tokens},
-          {"negative", d.blocked.negative.tokens},
-          {"held_back", fractions_of(d.blocked)},
-          {"outside", fractions_of(d.outside)},
-          {"outside_mu", number_or_null(d.mu.mean())},
-          {"outside_entropy", number_or_null(d.entropy.mean())}};
+Json json_of(const Decisions& decisions) {
+  return {{"tokens", decisions.blocked.all.tokens},
+          {"positive", decisions.blocked.positive.tokens},
+          {"negative", decisions.blocked.negative.tokens},
+          {"held_back", fractions_of(decisions.blocked)},
+          {"outside", fractions_of(decisions.outside)},
+          {"outside_mu", number_or_null(decisions.mu.mean())},
+          {"outside_entropy", number_or_null(decisions.entropy.mean())}};
 }
 
-Json json_of(const MethodComparison& a, size_t max_token_types) {
+Json json_of(const MethodComparison& comparison, size_t max_token_types) {
   Json parameter_values = Json::object();
-  for (const auto& [name, value] : number_parameters(a.spec.region)) parameter_values[name] = number_or_null(value);
-  for (const auto& [name, word] : choice_parameters(a.spec.region)) parameter_values[name] = word;
+  for (const auto& [name, value] : number_parameters(comparison.spec.region))
+    parameter_values[name] = number_or_null(value);
+  for (const auto& [name, choice] : choice_parameters(comparison.spec.region)) parameter_values[name] = choice;
   Json types = Json::array();
-  for (const TokenTypeDifference& type : a.types) {
+  for (const TokenTypeDifference& type : comparison.types) {
     if (types.size() == max_token_types || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;
     types.push_back({{"token", type.token},
                      {"tokens", type.tokens},
@@ -99,25 +102,26 @@ Json json_of(const MethodComparison& a, size_t max_token_types) {
                      {"held_back", type.blocked_by_method},
                      {"change", type.change}});
   }
-  Json json = {{"name", a.spec.name}, {"method", a.spec.method}, {"parameters", parameter_values}};
-  json.update(json_of(a.decisions));
-  json.update({{"held_back_by_both", a.both},
-               {"held_back_by_run_only", a.only_run},
-               {"held_back_by_method_only", a.only_method},
-               {"weight_change", number_or_null(a.weight_change)},
-               {"sum_change", number_or_null(a.sum_change)},
-               {"cosine", number_or_null(a.cosine)},
+  Json json = {{"name", comparison.spec.name}, {"method", comparison.spec.method}, {"parameters", parameter_values}};
+  json.update(json_of(comparison.decisions));
+  json.update({{"held_back_by_both", comparison.both},
+               {"held_back_by_run_only", comparison.only_run},
+               {"held_back_by_method_only", comparison.only_method},
+               {"weight_change", number_or_null(comparison.weight_change)},
+               {"sum_change", number_or_null(comparison.sum_change)},
+               {"cosine", number_or_null(comparison.cosine)},
                {"types", types}});
   return json;
 }
 
 std::string csv_number(double value) { return std::isfinite(value) ? shortest_exact(value) : ""; }
 
-std::string csv_fields(const Decisions& d) {
-  std::string text = std::to_string(d.blocked.all.tokens);
-  for (const double number : {d.blocked.all.fraction(), d.blocked.positive.fraction(), d.blocked.negative.fraction(),
-                              d.outside.all.fraction(), d.outside.positive.fraction(), d.outside.negative.fraction(),
-                              d.mu.mean(), d.entropy.mean()})
+std::string csv_fields(const Decisions& decisions) {
+  std::string text = std::to_string(decisions.blocked.all.tokens);
+  for (const double number :
+       {decisions.blocked.all.fraction(), decisions.blocked.positive.fraction(), decisions.blocked.negative.fraction(),
+        decisions.outside.all.fraction(), decisions.outside.positive.fraction(), decisions.outside.negative.fraction(),
+        decisions.mu.mean(), decisions.entropy.mean()})
     text += "," + csv_number(number);
   return text;
 }

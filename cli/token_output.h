@@ -11,7 +11,7 @@
 
 namespace keel::cli {
 
-// Code shared by keel tokens and keel advise.
+// Options and output shared by keel tokens and keel advise.
 
 /// The records to read, and the output format.
 struct RecordArguments {
@@ -24,10 +24,10 @@ struct RecordArguments {
 };
 
 /// "runs/mine: dppo_tv, 120 recorded tokens (one row per update) of 4 steps, 9 to 12"
-std::string describe_records(const std::string& run, const TokenComparison& answers);
+std::string describe_records(const std::string& run, const TokenComparison& comparison);
 
 Json json_of(const Decisions& decisions);
-Json json_of(const MethodComparison& answer, size_t max_token_types);
+Json json_of(const MethodComparison& comparison, size_t max_token_types);
 
 /// One CSV field for each name in kDecisionFields.
 std::string csv_fields(const Decisions& decisions);

@@ -69,13 +69,13 @@ struct HeadInputs {
   /// Makes the head. With `gradient`, the weight's gradient is accumulated there in float32 for any dtype of the
   /// weight.
   LmHead head(Tensor* gradient = nullptr) {
-    const Weight learned(weight);
+    const Weight head_weight(weight);
     if (gradient) {
       *gradient = at::zeros(weight.sizes(), weight.options().dtype(at::kFloat));
       sink = std::make_shared<GradientSink>(*gradient);
-      learned.set_sink(sink);
+      head_weight.set_sink(sink);
     }
-    return LmHead(learned, options);
+    return LmHead(head_weight, options);
   }
 
   Tensor empty() const { return at::empty({0}, hidden.options().dtype(at::kFloat)); }
@@ -102,7 +102,9 @@ std::tuple<Tensor, Tensor> head_gradients_op(const Tensor& hidden, const Tensor&
                                              bool weight_gradient) {
   return for_python([&]() -> std::tuple<Tensor, Tensor> {
     HeadInputs inputs(hidden, weight, targets, temperature, softcap, chunk_rows);
-    const auto rows = [](const Tensor& x, int64_t begin, int64_t end) { return x.narrow(0, begin, end - begin); };
+    const auto rows = [](const Tensor& tensor, int64_t begin, int64_t end) {
+      return tensor.narrow(0, begin, end - begin);
+    };
     Tensor grad_weight = inputs.empty();
     const Tensor grad_hidden =
         inputs.head(weight_gradient ? &grad_weight : nullptr)
@@ -151,7 +153,7 @@ class PolicyLoss {
   Tensor token_weights_;
   double entropy_coefficient_;
   double loss_ = 0;
-  std::array<std::vector<Tensor>, 7> parts_;
+  std::array<std::vector<Tensor>, 7> parts_;  // per chunk; the seven results in the order of operator()
   Tensor clamped_;
 };
 
@@ -178,9 +180,9 @@ void add_topk(TokenInputs& known, const std::string& method, const HeadInputs& i
     fail(ExitCode::kBadConfiguration, "topk_behavior_logp is ", behavior_logp->sizes(), ", but topk_ids is ",
          ids->sizes(), "; expected one log-probability for each token");
   const Tensor sorted = std::get<0>(ids->sort(1));
-  const Tensor twice = (sorted.diff(1, 1) == 0).any(1);
-  if (twice.any().item<bool>())
-    fail(ExitCode::kBadConfiguration, "topk_ids[", twice.nonzero()[0].item<int64_t>(),
+  const Tensor has_duplicate = (sorted.diff(1, 1) == 0).any(1);
+  if (has_duplicate.any().item<bool>())
+    fail(ExitCode::kBadConfiguration, "topk_ids[", has_duplicate.nonzero()[0].item<int64_t>(),
          "] has a duplicate token; expected distinct tokens");
   known.behavior.topk_ids = *ids;
   known.loss_inputs.topk_behavior_logp = or_none(behavior_logp);
@@ -275,9 +277,8 @@ PolicyHead policy_head_op(const Tensor& hidden, const Tensor& weight, const Tens
 
 TORCH_LIBRARY_FRAGMENT(keel, library) {
   library.def(
-      "head_log_probs(Tensor hidden, Tensor weight, Tensor targets, Tensor? topk_ids, float temperature, float "
-      "softcap, "
-      "int chunk_rows) -> (Tensor, Tensor, Tensor, Tensor)");
+      "head_log_probs(Tensor hidden, Tensor weight, Tensor targets, Tensor? topk_ids, float temperature, "
+      "float softcap, int chunk_rows) -> (Tensor, Tensor, Tensor, Tensor)");
   library.def(
       "head_gradients(Tensor hidden, Tensor weight, Tensor targets, Tensor coefficient, Tensor entropy_coefficient, "
       "float temperature, float softcap, int chunk_rows, bool weight_gradient) -> (Tensor, Tensor)");

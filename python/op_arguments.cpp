@@ -48,7 +48,7 @@ TrustRegion region_of(const std::string& name, const Names& names, const Tensor&
   const std::vector<double> values = numbers_of(numbers);
   if (names.size() != values.size() || word_names.size() != words.size())
     fail(ExitCode::kInternal, names.size(), " names of ", values.size(), " numbers, ", word_names.size(), " of ",
-         words.size(), " words");
+         words.size(), " strings");
   Json parameters = Json::object();
   for (size_t i = 0; i < names.size(); ++i) parameters[names[i]] = values[i] == kUnlimited ? Json() : Json(values[i]);
   for (size_t i = 0; i < words.size(); ++i) parameters[word_names[i]] = words[i];

@@ -82,7 +82,7 @@ Decision token_coefficients_op(const std::string& region_name, const Names& name
     check_region_inputs(region, policy, region_name);
     const TokenDecision decision = token_coefficients(region, policy);
     // Clones, since operator results may not alias arguments, and a region may return an argument.
-    const auto copy = [](const Tensor& t) { return t.clone(at::MemoryFormat::Contiguous); };
+    const auto copy = [](const Tensor& tensor) { return tensor.clone(at::MemoryFormat::Contiguous); };
     return {copy(decision.coefficient), copy(decision.keep),      copy(decision.outside),
             copy(decision.divergence),  copy(decision.threshold), decision.clamped};
   });
@@ -97,7 +97,8 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
       fail(ExitCode::kBadConfiguration, "support is \"", support, "\"; known: union, replace_last");
     if (kind == "full_tv" || kind == "full_kl") {
       if (logp.dim() != 2 || logp.sizes() != behavior_logp.sizes())
-        fail(ExitCode::kBadConfiguration, kind, " wants logp and behavior_logp as whole rows, [N, V] both");
+        fail(ExitCode::kBadConfiguration, kind,
+             " needs full rows of log-probs; expected logp and behavior_logp of the same shape [N, V]");
       check_float_vector("logp", logp.flatten());
       check_float_vector("behavior_logp", behavior_logp.flatten(), logp.flatten());
       check_distributions("logp", logp);
@@ -124,18 +125,21 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
       fail(ExitCode::kBadConfiguration, "divergence \"", kind,
            "\"; known: binary_tv, binary_kl, topk_tv, topk_kl, full_tv, full_kl, k1, k2, k3");
     }
-    const TopKSupport which = support == "union" ? TopKSupport::kUnion : TopKSupport::kReplaceLast;
-    const TopKLogProbs p{policy.topk_behavior_logp, policy.topk_logp, behavior_logp, logp, policy.sampled_in_topk};
-    return kind == "topk_tv" ? topk_tv(p, which) : topk_kl(p, which);
+    const TopKSupport topk_support = support == "union" ? TopKSupport::kUnion : TopKSupport::kReplaceLast;
+    const TopKLogProbs log_probs{policy.topk_behavior_logp, policy.topk_logp, behavior_logp, logp,
+                                 policy.sampled_in_topk};
+    return kind == "topk_tv" ? topk_tv(log_probs, topk_support) : topk_kl(log_probs, topk_support);
   });
 }
 
 /// The number of tokens: the size of the mask, or the sum of the lengths.
 int64_t count_tokens(const std::vector<int64_t>& lengths, const OptionalTensor& mask) {
   int64_t tokens = mask ? mask->numel() : 0;
-  for (size_t s = 0; !mask && s < lengths.size(); tokens += lengths[s++])
+  for (size_t s = 0; !mask && s < lengths.size(); ++s) {
     if (lengths[s] < 0 || lengths[s] > kMaxTokens)
       fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], "; expected 0 to ", kMaxTokens);
+    tokens += lengths[s];
+  }
   check_lengths(lengths, tokens);
   return tokens;
 }
@@ -153,37 +157,37 @@ struct AdvantageInputs {
 AdvantageInputs advantage_inputs(const Tensor& rewards, const OptionalTensor& groups, const OptionalTensor& lengths,
                                  const OptionalTensor& mask, const OptionalTensor& values,
                                  const OptionalTensor& token_rewards) {
-  AdvantageInputs in;
-  in.rewards = doubles("rewards", rewards);
+  AdvantageInputs inputs;
+  inputs.rewards = doubles("rewards", rewards);
   check_finite("rewards", rewards, {});
   check_magnitude("rewards", rewards);
-  in.groups = groups_or_one(groups, in.rewards.size());
+  inputs.groups = groups_or_one(groups, inputs.rewards.size());
   if (!lengths) {
     for (const auto& [name, tensor] :
          {std::pair{"mask", &mask}, {"values", &values}, {"token_rewards", &token_rewards}})
       if (*tensor)
         fail(ExitCode::kBadConfiguration, name, " is given without lengths, which assign the tokens to sequences");
-    return in;
+    return inputs;
   }
-  in.lengths = integers("lengths", lengths);
-  if (in.lengths.size() != in.rewards.size())
-    fail(ExitCode::kBadConfiguration, "lengths has ", in.lengths.size(), " entries; expected one for each of the ",
-         in.rewards.size(), " rewards");
-  const int64_t tokens = count_tokens(in.lengths, mask);
-  const Tensor chosen = mask ? flags("mask", mask, mask->flatten()) : Tensor();
-  in.valid = bytes(chosen, tokens);
+  inputs.lengths = integers("lengths", lengths);
+  if (inputs.lengths.size() != inputs.rewards.size())
+    fail(ExitCode::kBadConfiguration, "lengths has ", inputs.lengths.size(), " entries; expected one for each of the ",
+         inputs.rewards.size(), " rewards");
+  const int64_t tokens = count_tokens(inputs.lengths, mask);
+  const Tensor valid_mask = mask ? flags("mask", mask, mask->flatten()) : Tensor();
+  inputs.valid = bytes(valid_mask, tokens);
   const auto per_token = [&](const char* name, const OptionalTensor& tensor) {
     if (!tensor) return std::vector<double>{};
     check_float_vector(name, *tensor);
     if (tensor->numel() != tokens)
       fail(ExitCode::kBadConfiguration, name, " has ", tensor->numel(), " entries; expected one for each of the ",
            tokens, " tokens");
-    check_finite(name, *tensor, chosen.defined() ? chosen.to(tensor->device()) : chosen);
+    check_finite(name, *tensor, valid_mask.defined() ? valid_mask.to(tensor->device()) : valid_mask);
     return doubles(name, tensor);
   };
-  in.values = per_token("values", values);
-  in.token_rewards = per_token("token_rewards", token_rewards);
-  return in;
+  inputs.values = per_token("values", values);
+  inputs.token_rewards = per_token("token_rewards", token_rewards);
+  return inputs;
 }
 
 /// Advantages, and returns if the kind has them (else empty).
@@ -197,20 +201,20 @@ std::tuple<Tensor, Tensor> advantages_op(const std::string& kind, const Tensor& 
     if (!per_sequence && kind != "reinforce_pp" && kind != "reinforce_pp_baseline" && kind != "gae")
       fail(ExitCode::kBadConfiguration, "advantage \"", kind,
            "\"; known: group_mean, grpo, rloo, reinforce_pp, reinforce_pp_baseline, gae");
-    const AdvantageInputs in = advantage_inputs(rewards, groups, lengths, mask, values, token_rewards);
+    const AdvantageInputs inputs = advantage_inputs(rewards, groups, lengths, mask, values, token_rewards);
     const double gamma = number_or("gamma", number_of(given_gamma), 1, 0, 1),
                  lambda = number_or("lambda", number_of(given_lambda), 1, 0, 1);
     const double eps = number_or("eps", number_of(given_eps), kind == "grpo" ? kAdvantageEps : 1e-8, 0, 1e20);
     const Tensor none = at::empty({0}, rewards.options());
     const auto result = [&](const std::vector<double>& numbers) { return tensor_like(numbers, rewards); };
-    if (kind == "group_mean") return {result(group_mean_advantages(in.rewards, in.groups)), none};
-    if (kind == "grpo") return {result(grpo_advantages(in.rewards, in.groups, eps)), none};
-    if (kind == "rloo") return {result(rloo_advantages(in.rewards, in.groups)), none};
+    if (kind == "group_mean") return {result(group_mean_advantages(inputs.rewards, inputs.groups)), none};
+    if (kind == "grpo") return {result(grpo_advantages(inputs.rewards, inputs.groups, eps)), none};
+    if (kind == "rloo") return {result(rloo_advantages(inputs.rewards, inputs.groups)), none};
     if (!lengths) fail(ExitCode::kBadConfiguration, "lengths is not given, but ", kind, " is an advantage per token");
-    if (kind == "reinforce_pp") return {result(reinforce_pp_advantages(in.batch(), gamma, eps)), none};
-    if (kind == "reinforce_pp_baseline") return {result(reinforce_pp_baseline_advantages(in.batch(), eps)), none};
+    if (kind == "reinforce_pp") return {result(reinforce_pp_advantages(inputs.batch(), gamma, eps)), none};
+    if (kind == "reinforce_pp_baseline") return {result(reinforce_pp_baseline_advantages(inputs.batch(), eps)), none};
     if (!values) fail(ExitCode::kBadConfiguration, "gae needs values, the critic's estimates");
-    const AdvantagesAndReturns gae = gae_advantages(in.batch(), gamma, lambda);
+    const AdvantagesAndReturns gae = gae_advantages(inputs.batch(), gamma, lambda);
     return {result(gae.advantages), result(gae.returns)};
   });
 }
@@ -225,10 +229,10 @@ Tensor aggregation_weights_op(const std::string& kind, const Tensor& values, con
     const std::optional<double> horizon = number_of(given_horizon);
     if (kind == "seq_mean_token_sum_norm" && !horizon)
       fail(ExitCode::kBadConfiguration, "horizon is not given, and ", kind,
-           " divides by it: expected a number above 0, usually the longest completion, or another aggregation");
+           " divides by it: expected a number above 0, usually the maximum completion length, or another aggregation");
     if (horizon && !(*horizon >= 1e-20 && *horizon <= 1e20))
       fail(ExitCode::kBadConfiguration, "horizon is ", *horizon,
-           "; expected a number above 0 (1e-20 to 1e20), usually the longest completion");
+           "; expected a number above 0 (1e-20 to 1e20), usually the maximum completion length");
     const std::vector<double> zeros(static_cast<size_t>(values.numel()), 0.0);
     return tensor_like(aggregate(kind, zeros, bytes(valid, values.numel()), length, horizon.value_or(1)).weights,
                        values);
@@ -253,7 +257,7 @@ void check_certificate(const Tensor& tv, const Tensor& rewards, const std::vecto
            "; expected a finite bound of every |reward|");
     if (lengths[s] > horizon)
       fail(ExitCode::kBadConfiguration, "horizon is ", horizon, ", but lengths[", s, "] is ", lengths[s],
-           "; expected the length of the longest response there can be");
+           "; expected the maximum response length");
   }
 }
 

@@ -18,7 +18,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
 
-from . import _arguments as take
+from . import _arguments as convert
 from . import _head, _operators
 from ._head import LogProbs, PolicyLoss, fused_log_probs
 
@@ -97,24 +97,24 @@ def token_coefficients(
     Padded tensors [B, T] (top-K: [B, T, K], advantages also [B]) give padded results; `mask` [B, T] marks the tokens.
     """
     if isinstance(logp, torch.Tensor) and logp.dim() == 2:
-        flat, row_lengths = take.rows_as_sequences(logp.shape, dict(
+        flat, row_lengths = convert.rows_as_sequences(logp.shape, dict(
             logp=logp, behavior_logp=behavior_logp, advantages=advantages, mask=mask, old_logp=old_logp,
             other_logp=other_logp, behavior_other_logp=behavior_other_logp, old_other_logp=old_other_logp,
             topk_behavior_logp=topk_behavior_logp, topk_logp=topk_logp, sampled_in_topk=sampled_in_topk,
             divergence=divergence), lengths)
         *per_token, clamped = token_coefficients(region, params, lengths=row_lengths, groups=groups, **flat)
         return Decision(*(values.reshape(logp.shape) for values in per_token), clamped)
-    logp = take.tensor("logp", logp)
+    logp = convert.tensor("logp", logp)
     return Decision(*_ops.token_coefficients(
-        take.word("region", region, "the name of a method"), *take.parameters(params), logp,
-        take.tensor("behavior_logp", behavior_logp), take.tensor("advantages", advantages),
-        take.flags("mask", mask, logp), take.integers("lengths", lengths), take.integers("groups", groups),
-        take.optional_tensor("old_logp", old_logp), take.optional_tensor("other_logp", other_logp),
-        take.optional_tensor("behavior_other_logp", behavior_other_logp),
-        take.optional_tensor("old_other_logp", old_other_logp),
-        take.optional_tensor("topk_behavior_logp", topk_behavior_logp),
-        take.optional_tensor("topk_logp", topk_logp), take.flags("sampled_in_topk", sampled_in_topk, logp),
-        take.optional_tensor("divergence", divergence)))
+        convert.string("region", region, "the name of a method"), *convert.parameters(params), logp,
+        convert.tensor("behavior_logp", behavior_logp), convert.tensor("advantages", advantages),
+        convert.flags("mask", mask, logp), convert.integers("lengths", lengths), convert.integers("groups", groups),
+        convert.optional_tensor("old_logp", old_logp), convert.optional_tensor("other_logp", other_logp),
+        convert.optional_tensor("behavior_other_logp", behavior_other_logp),
+        convert.optional_tensor("old_other_logp", old_other_logp),
+        convert.optional_tensor("topk_behavior_logp", topk_behavior_logp),
+        convert.optional_tensor("topk_logp", topk_logp), convert.flags("sampled_in_topk", sampled_in_topk, logp),
+        convert.optional_tensor("divergence", divergence)))
 
 
 def divergence(
@@ -133,12 +133,12 @@ def divergence(
     full_kl take full rows of log-probs [N, V] as logp and behavior_logp. binary_kl uses `other_logp` and
     `behavior_other_logp` [N], log(1 - p), by default computed from the log-probs. `support` of the top-K divergences is
     "union", or "replace_last" as in the released code of DPPO."""
-    logp = take.tensor("logp", logp)
+    logp = convert.tensor("logp", logp)
     return _ops.divergence(
-        take.word("kind", kind, "the name of a divergence"), logp, take.tensor("behavior_logp", behavior_logp),
-        take.optional_tensor("other_logp", other_logp), take.optional_tensor("behavior_other_logp", behavior_other_logp),
-        take.optional_tensor("topk_behavior_logp", topk_behavior_logp), take.optional_tensor("topk_logp", topk_logp),
-        take.flags("sampled_in_topk", sampled_in_topk, logp), take.word("support", support, "union or replace_last"))
+        convert.string("kind", kind, "the name of a divergence"), logp, convert.tensor("behavior_logp", behavior_logp),
+        convert.optional_tensor("other_logp", other_logp), convert.optional_tensor("behavior_other_logp", behavior_other_logp),
+        convert.optional_tensor("topk_behavior_logp", topk_behavior_logp), convert.optional_tensor("topk_logp", topk_logp),
+        convert.flags("sampled_in_topk", sampled_in_topk, logp), convert.string("support", support, "union or replace_last"))
 
 
 def advantages(
@@ -157,19 +157,19 @@ def advantages(
     `token_rewards`; the others put a sequence's reward on its last valid token."""
     known = {"group_mean": (), "grpo": ("eps",), "rloo": (), "reinforce_pp": ("gamma", "eps"),
              "reinforce_pp_baseline": ("eps",), "gae": ("gamma", "lambda")}
-    take.word("kind", kind, "the name of an advantage")
+    convert.string("kind", kind, "the name of an advantage")
     if "lam" in params and "lambda" in params:
         raise ValueError(f"lam is {params['lam']!r} and lambda is {params['lambda']!r}: both name the same parameter; keep one of them")
     parameters = {"lambda" if name == "lam" else name: value for name, value in params.items()}
     for name, value in parameters.items():
         if name not in known.get(kind, (name,)):
             raise ValueError(f"advantage {kind} has no parameter {name!r}; it has: {', '.join(known[kind]) or 'none'}")
-        parameters[name] = take.optional_number(name, value, "a number")
-    rewards = take.tensor("rewards", rewards)
+        parameters[name] = convert.optional_number(name, value, "a number")
+    rewards = convert.tensor("rewards", rewards)
     result, returns = _ops.advantages(
-        kind, rewards, take.integers("groups", groups), take.integers("lengths", lengths),
-        take.flags("mask", mask, rewards), take.optional_tensor("values", values),
-        take.optional_tensor("token_rewards", token_rewards), parameters.get("gamma"), parameters.get("lambda"),
+        kind, rewards, convert.integers("groups", groups), convert.integers("lengths", lengths),
+        convert.flags("mask", mask, rewards), convert.optional_tensor("values", values),
+        convert.optional_tensor("token_rewards", token_rewards), parameters.get("gamma"), parameters.get("lambda"),
         parameters.get("eps"))
     return AdvantagesAndReturns(result, returns) if kind == "gae" else result
 
@@ -185,25 +185,25 @@ def aggregate(
     """token_mean, seq_mean_token_mean, seq_mean_token_sum or seq_mean_token_sum_norm (which divides by `horizon`).
 
     Differentiable in `values`. Masked values are never read. Without valid tokens the loss is 0."""
-    mask = take.flags("mask", mask, take.tensor("values", values))
+    mask = convert.flags("mask", mask, convert.tensor("values", values))
     weights = _ops.aggregation_weights(
-        take.word("kind", kind, "the name of an aggregation"), values.detach(), mask, take.integers("lengths", lengths),
-        take.optional_number("horizon", horizon, "a number above 0"))
-    return Aggregate((weights * _where_valid(mask, values)).sum(), weights)
+        convert.string("kind", kind, "the name of an aggregation"), values.detach(), mask, convert.integers("lengths", lengths),
+        convert.optional_number("horizon", horizon, "a number above 0"))
+    return Aggregate((weights * _zero_masked(mask, values)).sum(), weights)
 
 
 def _aggregation(region, aggregation, lengths, like):
     """The aggregation's name; by default that of the method."""
     if aggregation is None:
-        aggregation = _row(region)["aggregation"]
-    take.word("aggregation", aggregation, "the name of an aggregation")
+        aggregation = _method_row(region)["aggregation"]
+    convert.string("aggregation", aggregation, "the name of an aggregation")
     if lengths is None and aggregation.startswith("seq_mean"):
         raise ValueError(f"{aggregation} is a mean over sequences and needs lengths; expected the length of each "
                          f"([{like.numel()}] for one sequence), or padded tensors [B, T] with a mask")
     return aggregation
 
 
-def _where_valid(mask, values):
+def _zero_masked(mask, values):
     return values if mask is None else torch.where(mask != 0, values, torch.zeros_like(values))
 
 
@@ -226,13 +226,13 @@ def policy_loss(
     `horizon`, usually the maximum completion length, which it requires. `known` are further arguments of
     token_coefficients (old_logp, other_logp, topk_..., divergence). Padded tensors [B, T] with a mask work as there."""
     if isinstance(logp, torch.Tensor) and logp.dim() == 2:
-        flat, lengths = take.rows_as_sequences(logp.shape, dict(
+        flat, lengths = convert.rows_as_sequences(logp.shape, dict(
             logp=logp, behavior_logp=behavior_logp, advantages=advantages, mask=mask, **known), lengths)
         return policy_loss(region, params, lengths=lengths, groups=groups, aggregation=aggregation, horizon=horizon, **flat)
     decision = token_coefficients(region, params, logp=logp, behavior_logp=behavior_logp, advantages=advantages,
                                   mask=mask, lengths=lengths, groups=groups, **known)
     aggregation = _aggregation(region, aggregation, lengths, logp)
-    values = decision.coefficient * _where_valid(take.flags("mask", mask, logp), logp)
+    values = decision.coefficient * _zero_masked(convert.flags("mask", mask, logp), logp)
     return -aggregate(aggregation, values=values, mask=mask, lengths=lengths, horizon=horizon).loss
 
 
@@ -270,20 +270,20 @@ def fused_policy_loss(
     of. The entropy bonus adds -entropy_coefficient sum w H to the loss. Top-K methods take `topk_ids` and
     `topk_behavior_logp` [N, K], exact divergences `behavior_hidden` [N, H] and `behavior_weight` [V, H]."""
     options = _head.head_arguments(hidden, weight, targets, temperature, softcap, chunk_rows)
-    advantages, lengths = take.tensor("advantages", advantages), take.integers("lengths", lengths)
+    advantages, lengths = convert.tensor("advantages", advantages), convert.integers("lengths", lengths)
     if weights is None:
         weights = _ops.aggregation_weights(_aggregation(region, aggregation, lengths, advantages), advantages, None, lengths,
-                                           take.optional_number("horizon", horizon, "a number above 0"))
+                                           convert.optional_number("horizon", horizon, "a number above 0"))
     elif aggregation is not None or horizon is not None:
         raise ValueError("weights are given together with aggregation or horizon; keep one of them")
     optional = dict(old_logp=old_logp, behavior_other_logp=behavior_other_logp, old_other_logp=old_other_logp, topk_ids=topk_ids,
                     topk_behavior_logp=topk_behavior_logp, behavior_hidden=behavior_hidden, behavior_weight=behavior_weight)
-    known = {name: take.optional_tensor(name, value) for name, value in optional.items()}
-    known.update(behavior_logp=take.tensor("behavior_logp", behavior_logp), advantages=advantages, lengths=lengths,
-                 groups=take.integers("groups", groups))
+    known = {name: convert.optional_tensor(name, value) for name, value in optional.items()}
+    known.update(behavior_logp=convert.tensor("behavior_logp", behavior_logp), advantages=advantages, lengths=lengths,
+                 groups=convert.integers("groups", groups))
     loss, _, _, logp, entropy, *decision = _head.policy_head(
-        hidden, weight, targets, region, params, take.tensor("weights", weights), known, options,
-        take.number("entropy_coefficient", entropy_coefficient, "a number"))
+        hidden, weight, targets, region, params, convert.tensor("weights", weights), known, options,
+        convert.number("entropy_coefficient", entropy_coefficient, "a number"))
     return PolicyLoss(loss, logp, entropy, Decision(*decision))
 
 
@@ -304,32 +304,32 @@ def certificate(
     its kind ("full_tv", "topk_tv", "binary_tv"; default: binary_tv, computed here). binary_tv and topk_tv are lower bounds
     of the true one, so the average penalty then uses |r - 1|/2, but the max penalty is too small. `xi` bounds |reward|
     (default: half the range of the rewards). `horizon` is the length of a response (default: the longest)."""
-    logp, behavior_logp = take.tensor("logp", logp), take.tensor("behavior_logp", behavior_logp)
-    rewards, tv = take.tensor("rewards", rewards), take.optional_tensor("tv", tv)
-    lengths = take.integers("lengths", [logp.numel()] if lengths is None else lengths)
-    groups = take.integers("groups", groups)
-    for name, given in (("logp", logp), ("rewards", rewards), ("lengths", lengths), ("groups", groups)):
-        if given is not None and given.is_meta:
+    logp, behavior_logp = convert.tensor("logp", logp), convert.tensor("behavior_logp", behavior_logp)
+    rewards, tv = convert.tensor("rewards", rewards), convert.optional_tensor("tv", tv)
+    lengths = convert.integers("lengths", [logp.numel()] if lengths is None else lengths)
+    groups = convert.integers("groups", groups)
+    for name, tensor in (("logp", logp), ("rewards", rewards), ("lengths", lengths), ("groups", groups)):
+        if tensor is not None and tensor.is_meta:
             raise ValueError(f"{name} is on meta; expected a tensor on CPU or GPU")
     if divergence not in (None, "binary_tv", "topk_tv", "full_tv"):
-        take.refuse("divergence", divergence, "binary_tv, topk_tv or full_tv")
+        convert.refuse("divergence", divergence, "binary_tv, topk_tv or full_tv")
     if tv is None and divergence not in (None, "binary_tv"):
-        take.refuse("divergence", divergence, "binary_tv, which is computed here, or the other total variation as tv")
+        convert.refuse("divergence", divergence, "binary_tv, which is computed here, or the other total variation as tv")
     if tv is None:
         tv = _ops.divergence("binary_tv", logp, behavior_logp, None, None, None, None, None, "union")
         divergence = "binary_tv"
     if xi is None:
         lowest, highest = (float(rewards.min()), float(rewards.max())) if rewards.numel() else (0.0, 0.0)
     else:
-        highest = take.number("xi", xi, "a number")
+        highest = convert.number("xi", xi, "a number")
         lowest = -highest
     if horizon is None:
         horizon = int(lengths.max()) if lengths.numel() else 0
-    elif not (take.number("horizon", horizon, "an integer").is_integer() and 0 <= horizon <= 2**53):
-        take.refuse("horizon", horizon, "an integer, the maximum response length")
-    *numbers, improved = _ops.certificate(logp, behavior_logp, tv, rewards, lengths, groups, lowest, highest, int(horizon),
+    elif not (convert.number("horizon", horizon, "an integer").is_integer() and 0 <= horizon <= 2**53):
+        convert.refuse("horizon", horizon, "an integer, the maximum response length")
+    *values, improved = _ops.certificate(logp, behavior_logp, tv, rewards, lengths, groups, lowest, highest, int(horizon),
                                           divergence or "unnamed").tolist()
-    return Certificate(*numbers, bool(improved), divergence or "unnamed")
+    return Certificate(*values, bool(improved), divergence or "unnamed")
 
 
 def methods() -> Dict[str, Dict[str, Any]]:
@@ -339,6 +339,6 @@ def methods() -> Dict[str, Dict[str, Any]]:
 
 
 @torch.compiler.assume_constant_result
-def _row(region):
+def _method_row(region):
     aliases = {"ppo_clip": "ppo", "dppo_binary_tv": "dppo_tv", "dppo_binary_kl": "dppo_kl"}
     return methods()[aliases.get(region, region)]

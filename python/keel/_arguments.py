@@ -11,16 +11,16 @@ import torch
 _NO_LIMIT = float("inf")  # None in the operators
 
 
-def refuse(name, value, wanted):
-    shown = repr(value)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    kind = "" if value is None else f", a {type(value).__name__}"
-    raise ValueError(f"{name} is {shown}{kind}; expected {wanted}")
+def refuse(name, value, expected):
+    text = repr(value)
+    text = text if len(text) <= 80 else text[:77] + "..."
+    type_note = "" if value is None else f", a {type(value).__name__}"
+    raise ValueError(f"{name} is {text}{type_note}; expected {expected}")
 
 
-def word(name, value, wanted):
+def string(name, value, expected):
     if not isinstance(value, str):
-        refuse(name, value, wanted)
+        refuse(name, value, expected)
     return value
 
 
@@ -31,7 +31,7 @@ def tensor(name, value):
     return value.detach()
 
 
-def rows_as_sequences(shape, given, lengths):
+def rows_as_sequences(shape, padded, lengths):
     """Flattens padded tensors [B, T] into B sequences of T tokens; returns them by name, and the lengths. The mask marks the
     padding. Advantages may be per row, [B] or [B, 1]; top-K log-probs are [B, T, K]."""
     if lengths is not None:
@@ -48,7 +48,7 @@ def rows_as_sequences(shape, given, lengths):
                              + (", or one value per row" if name == "advantages" else ""))
         return value.reshape(rows * width, *value.shape[2:])
 
-    flattened = {name: None if value is None else flat(name, value) for name, value in given.items()}
+    flattened = {name: None if value is None else flat(name, value) for name, value in padded.items()}
     return flattened, torch.full((rows,), width, dtype=torch.int64)
 
 
@@ -56,46 +56,46 @@ def optional_tensor(name, value):
     return None if value is None else tensor(name, value)
 
 
-def _as_tensor(name, value, wanted):
+def _as_tensor(name, value, expected):
     if isinstance(value, torch.Tensor):
         return value.detach()
     if not isinstance(value, (list, tuple, range)) and not hasattr(value, "__array__"):
-        refuse(name, value, wanted)
+        refuse(name, value, expected)
     try:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        refuse(name, value, wanted)
+        refuse(name, value, expected)
 
 
 def flags(name, value, like):
     """Booleans, or 0 and 1, one per token. A list is moved to the device of `like`."""
     if value is None:
         return None
-    given = _as_tensor(name, value, "booleans, or 0 and 1, one per token")
-    return given if isinstance(value, torch.Tensor) else given.to(like.device)
+    result = _as_tensor(name, value, "booleans, or 0 and 1, one per token")
+    return result if isinstance(value, torch.Tensor) else result.to(like.device)
 
 
 def integers(name, value):
     """Integers, one per sequence."""
     if value is None:
         return None
-    given = _as_tensor(name, value, "integers, one per sequence")
-    return given if given.numel() else given.to(torch.int64)  # torch makes an empty list float32
+    result = _as_tensor(name, value, "integers, one per sequence")
+    return result if result.numel() else result.to(torch.int64)  # torch makes an empty list float32
 
 
-def number(name, value, wanted):
+def number(name, value, expected):
     if isinstance(value, (float, torch.SymFloat)):
         return value
     if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
         try:
             return float(value)
         except OverflowError:
-            refuse(name, value, wanted)
+            refuse(name, value, expected)
     is_tensor = isinstance(value, torch.Tensor)
     is_scalar = value.numel() == 1 and not value.is_meta if is_tensor else getattr(value, "shape", None) == ()  # NumPy's
     if is_scalar and hasattr(value, "item"):
-        return number(name, value.item(), wanted)
-    refuse(name, value, wanted)
+        return number(name, value.item(), expected)
+    refuse(name, value, expected)
 
 
 def as_tensor(*numbers):
@@ -104,26 +104,26 @@ def as_tensor(*numbers):
     return torch.stack([one * value for value in numbers]) if numbers else torch.empty(0, dtype=torch.float64)
 
 
-def optional_number(name, value, wanted):
+def optional_number(name, value, expected):
     """As a tensor of one element, or None."""
-    return None if value is None else as_tensor(number(name, value, wanted))
+    return None if value is None else as_tensor(number(name, value, expected))
 
 
 def parameters(params):
     """Splits a method's parameters into names and a tensor of numbers (None: infinite), and names and strings."""
-    names, numbers, word_names, words = [], [], [], []
+    names, numbers, string_names, strings = [], [], [], []
     if params is None:
-        return names, as_tensor(), word_names, words
+        return names, as_tensor(), string_names, strings
     if not isinstance(params, Mapping):
         refuse("params", params, "a dict from parameter names to values")
     for name, value in params.items():
         if not isinstance(name, str):
             refuse("a name in params", name, "a string")
         if isinstance(value, (str, bool)):
-            word_names.append(name)
-            words.append(value if isinstance(value, str) else "true" if value else "false")
+            string_names.append(name)
+            strings.append(value if isinstance(value, str) else "true" if value else "false")
         else:
             names.append(name)
             numbers.append(_NO_LIMIT if value is None else number(
                 f"the parameter {name!r}", value, "a number, a string, or None for no limit"))
-    return names, as_tensor(*numbers), word_names, words
+    return names, as_tensor(*numbers), string_names, strings

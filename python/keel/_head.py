@@ -6,7 +6,7 @@ from typing import Any, Mapping, NamedTuple, Optional
 import torch
 from torch import library
 
-from . import _arguments as take
+from . import _arguments as convert
 from ._operators import check_devices
 
 
@@ -32,11 +32,11 @@ def head_arguments(hidden, weight, targets, temperature, softcap, chunk_rows):
     """Checks the arguments and returns the options of the operators."""
     for name, value in (("hidden", hidden), ("weight", weight), ("targets", targets)):
         if not isinstance(value, torch.Tensor):
-            take.refuse(name, value, "a torch tensor")
+            convert.refuse(name, value, "a torch tensor")
     if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int):
-        take.refuse("chunk_rows", chunk_rows, "an integer, or 0 to fit the memory budget")
-    return (take.number("temperature", temperature, "a number above 0"),
-            0.0 if softcap is None else take.number("softcap", softcap, "a number, or None for no cap"), chunk_rows)
+        convert.refuse("chunk_rows", chunk_rows, "an integer, or 0 to fit the memory budget")
+    return (convert.number("temperature", temperature, "a number above 0"),
+            0.0 if softcap is None else convert.number("softcap", softcap, "a number, or None for no cap"), chunk_rows)
 
 
 def fused_log_probs(
@@ -56,7 +56,7 @@ def fused_log_probs(
     is the number of rows per chunk. A bias is not supported."""
     options = head_arguments(hidden, weight, targets, temperature, softcap, chunk_rows)
     logp, other_logp, entropy, topk = torch.ops.keel.head_log_probs(
-        hidden, weight, targets, take.optional_tensor("topk_ids", topk_ids), *options)
+        hidden, weight, targets, convert.optional_tensor("topk_ids", topk_ids), *options)
     return LogProbs(logp, entropy, other_logp, None if topk_ids is None else topk)
 
 
@@ -65,7 +65,7 @@ def policy_head(hidden, weight, targets, method, params, token_weights, known, o
     names."""
     needs_grad = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     return torch.ops.keel.policy_head(
-        hidden, weight, targets, take.word("method", method, "the name of a method"), *take.parameters(params),
+        hidden, weight, targets, convert.string("method", method, "the name of a method"), *convert.parameters(params),
         known["behavior_logp"], known["advantages"], token_weights, known["lengths"], known["groups"], known["old_logp"],
         known["behavior_other_logp"], known["old_other_logp"], known["topk_ids"], known["topk_behavior_logp"],
         known["behavior_hidden"], known["behavior_weight"], entropy_coefficient, *options, needs_grad,

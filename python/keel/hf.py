@@ -94,9 +94,9 @@ def _check_batch(batch, *more):
     completions, prompts = shapes["completion_ids"], shapes["prompt_ids"]
     if len(completions) != 2 or len(prompts) != 2 or prompts[1] == 0:
         raise ValueError(f"completion_ids is {list(completions)} and prompt_ids {list(prompts)}; expected [B, C] and [B, P], P at least 1")
-    wanted = {"completion_mask": completions, "prompt_mask": prompts, "prompt_ids": (completions[0], prompts[1]),
-              **dict.fromkeys(_PER_TOKEN, completions)}
-    for name, shape in wanted.items():
+    expected = {"completion_mask": completions, "prompt_mask": prompts, "prompt_ids": (completions[0], prompts[1]),
+                **dict.fromkeys(_PER_TOKEN, completions)}
+    for name, shape in expected.items():
         if name in shapes and (shapes[name][:2] != shape or len(shapes[name]) != (3 if name in _TOP_K else 2)):
             raise ValueError(f"batch[{name!r}] is {list(shapes[name])}; completions are {list(completions)}, prompts {list(prompts)}; "
                              f"expected {list(shape)}{', with K as the last dimension' if name in _TOP_K else ''}")

@@ -88,8 +88,8 @@ def check_arguments(args, method, anchor):
     if args.importance_sampling_level != "token":
         refuse("importance_sampling_level", "the method defines its ratios: method='gspo' clips sequence ratios")
     if method not in CLIPS and (args.epsilon, args.epsilon_high) != (0.2, None):
-        own = ", ".join(f"{name!r}: {value}" for name, value in methods()[method]["parameters"].items())
-        refuse("epsilon" if args.epsilon != 0.2 else "epsilon_high", f"set its thresholds in parameters: {{{own}}}")
+        thresholds = ", ".join(f"{name!r}: {value}" for name, value in methods()[method]["parameters"].items())
+        refuse("epsilon" if args.epsilon != 0.2 else "epsilon_high", f"set its thresholds in parameters: {{{thresholds}}}")
     if args.delta is not None:
         refuse("delta", "the second bound is a parameter of the methods that have one: parameters={'dual': ...}")
     if args.off_policy_mask_threshold is not None:
@@ -110,8 +110,8 @@ def check_sampled(completion_ids, logprobs, method, anchor, needs_recomputed):
     """Checks the sampler's log-probabilities before the first step."""
     if logprobs is None:
         if anchor == "behavior" or needs_recomputed:
-            user = "anchor='behavior'" if anchor == "behavior" else f"method {method}"
-            raise ValueError(f"the completions came without the sampler's log-probabilities, which {user} needs: return them from rollout_func as "
+            reader = "anchor='behavior'" if anchor == "behavior" else f"method {method}"
+            raise ValueError(f"the completions came without the sampler's log-probabilities, which {reader} needs: return them from rollout_func as "
                              "'logprobs', or set use_vllm=True")
         return
     for i, (ids, values) in enumerate(zip(completion_ids, logprobs)):

@@ -126,7 +126,7 @@ class KeelGRPOTrainer(GRPOTrainer):
                    ratio, ratio - 1 - (pi - mu), negative & (change <= -0.5)]
         sums = torch.stack([(column * mask).sum(dtype=torch.float64) for column in columns] + [decision.clamped.double()])
         sums = self.accelerator.reduce(sums, reduction="sum").tolist()
-        tokens, up, down, masked, masked_up, masked_down, outside, distance, endless, ratios, kl, bad, clamped = sums
+        tokens, up, down, masked, masked_up, masked_down, outside, distance, infinite_count, ratios, kl, bad, clamped = sums
         tokens = max(tokens, 1)
         highest = torch.stack([(column * mask).max().double() for column in (divergence, ratio)])
         highest = self.accelerator.gather(highest).view(-1, 2).amax(0).tolist()
@@ -134,8 +134,8 @@ class KeelGRPOTrainer(GRPOTrainer):
             "trust_region/masked": masked / tokens, "trust_region/masked_positive": masked_up / max(up, 1),
             "trust_region/masked_negative": masked_down / max(down, 1), "trust_region/outside": outside / tokens,
             "trust_region/bad_updates": bad / tokens,
-            "trust_region/divergence_mean": distance / max(tokens - endless, 1), "trust_region/divergence_max": highest[0],
-            "trust_region/divergence_infinite": endless, "ratio/mean": ratios / tokens, "ratio/max": highest[1],
+            "trust_region/divergence_mean": distance / max(tokens - infinite_count, 1), "trust_region/divergence_max": highest[0],
+            "trust_region/divergence_infinite": infinite_count, "ratio/mean": ratios / tokens, "ratio/max": highest[1],
             "ratio/clamped": clamped, "policy/kl_behavior": kl / tokens,
         }
         for name, value in metrics.items():

@@ -20,7 +20,7 @@ from ._rows import PREFIX, row_of
 _VERL_LOSS_SETTINGS = {"clip_ratio": 0.2, "clip_ratio_low": 0.2, "clip_ratio_high": 0.2, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05}
 _CHECKED = (*_VERL_LOSS_SETTINGS, "rollout_correction", "use_v1", "calculate_log_probs", "temperature", "top_p", "top_k", "logprobs_mode",
          "loss_agg_mode", "loss_scale_factor")
-_CLAMP = math.exp(20)  # the largest weight verl computes
+_MAX_WEIGHT = math.exp(20)  # the largest weight verl computes
 
 
 @dataclass
@@ -44,9 +44,9 @@ class PolicyLoss(PolicyLossConfig):
 
     def _summary(self, row):
         parameters = {**row["parameters"], **self.parameters}
-        shown = ", ".join(f"{name} {_format(value)}" for name, value in parameters.items())
+        described = ", ".join(f"{name} {_format(value)}" for name, value in parameters.items())
         anchor = "the sampler's log-probs" + (" and the recomputed ones" if self.uses_recomputed else "")
-        return f"{shown or 'no parameters'}; measured against {anchor}; {self.run['loss_agg_mode']}"
+        return f"{described or 'no parameters'}; measured against {anchor}; {self.run['loss_agg_mode']}"
 
 
 def _format(value):
@@ -62,12 +62,12 @@ def _uses_recomputed(name, parameters):
         keel.token_coefficients(name, parameters, **known)
         return False
     except ValueError as error:
-        first = error
+        first_error = error
     try:
         keel.token_coefficients(name, parameters, old_logp=one, **known)
         return True
     except ValueError:
-        raise ValueError(f"policy_loss.parameters of {PREFIX}{name}: {first}") from None
+        raise ValueError(f"policy_loss.parameters of {PREFIX}{name}: {first_error}") from None
 
 
 def _check_section(section):
@@ -98,9 +98,9 @@ def _check_run(run, row, uses_recomputed):
 def _clips(run, row):
     for name, default in _VERL_LOSS_SETTINGS.items():
         if run[name] != default:
-            has = ", ".join(row["parameters"]) or "none"
+            names = ", ".join(row["parameters"]) or "none"
             yield (f"actor.{name} is {run[name]}, which Keel ignores: {row['name']} has its own "
-                   f"policy_loss.parameters ({has})")
+                   f"policy_loss.parameters ({names})")
 
 
 def _sampling(run):
@@ -122,8 +122,8 @@ def _anchor(correction, uses_recomputed):
         if not given["bypass_mode"]:
             yield (f"{key}.bypass_mode is false: the actor recomputes old log-probs, so the method would measure against "
                    "those instead of the sampler")
-        for name, off in (("rollout_is", None), ("rollout_rs", None), ("loss_type", "ppo_clip")):
-            if given[name] != off:
+        for name, default in (("rollout_is", None), ("rollout_rs", None), ("loss_type", "ppo_clip")):
+            if given[name] != default:
                 yield f"{key}.{name} is {given[name]}, which only verl's bypass_mode loss reads: remove it"
         return
     if given["bypass_mode"]:
@@ -131,7 +131,7 @@ def _anchor(correction, uses_recomputed):
     if given["rollout_is"] != "token" or given["rollout_is_batch_normalize"]:
         yield (f"{key}.rollout_is is {given['rollout_is']}: the method needs the sampler's log-probs, which verl only "
                "provides as weights; expected token, without rollout_is_batch_normalize")
-    if not _at_least(given["rollout_is_threshold"], _CLAMP):
+    if not _at_least(given["rollout_is_threshold"], _MAX_WEIGHT):
         yield (f"{key}.rollout_is_threshold is {given['rollout_is_threshold']}, which truncates the weights that the sampler's "
                "log-probs are computed from; expected 1e9 (the method has its own bounds)")
 

@@ -19,7 +19,7 @@
 namespace sandbox {
 namespace {
 
-constexpr char kOld[] = "/old";  // the host's root while the new one is built
+constexpr char kOldRoot[] = "/old";  // the host's root while the new one is built
 constexpr unsigned kFirstUser = 0x70000000;
 
 void check(long result, const std::string& what) {
@@ -42,7 +42,7 @@ void make_folders(const std::string& path) {
 
 /// Mounts a folder or file at the same path as in the old root, read-only unless it is a device.
 void mount_path(const VisiblePath& entry) {
-  const std::string &path = entry.path, old = kOld + path;
+  const std::string &path = entry.path, old = kOldRoot + path;
   if (!entry.link.empty()) return check(symlink(entry.link.c_str(), path.c_str()), "symlink " + path);
   struct stat status;
   if (stat(old.c_str(), &status) != 0) stop("stat " + path);
@@ -74,8 +74,8 @@ bool is_below(const std::string& path, const std::string& folder) {
 }
 
 void limit(int resource, rlim_t value, const char* what) {
-  const rlimit both = {value, value};
-  check(setrlimit(static_cast<__rlimit_resource>(resource), &both), what);
+  const rlimit soft_and_hard = {value, value};
+  check(setrlimit(static_cast<__rlimit_resource>(resource), &soft_and_hard), what);
 }
 
 }  // namespace
@@ -129,8 +129,8 @@ void build_root(const std::vector<std::string>& folders, const Limits& limits) {
   const std::string options = "mode=1777,nr_inodes=4096,size=" + std::to_string(limits.tmp_bytes);
   check(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()), "mounting /tmp");
   for (const VisiblePath& entry : paths) mount_path(entry);
-  check(umount2(kOld, MNT_DETACH), "leaving the old root");
-  check(rmdir(kOld), "rmdir");
+  check(umount2(kOldRoot, MNT_DETACH), "leaving the old root");
+  check(rmdir(kOldRoot), "rmdir");
   check(mount(nullptr, "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr),
         "making the root read-only");
 }
@@ -147,17 +147,17 @@ void write_file(const char* path, int descriptor) {
   close(descriptor);
 }
 
-void leave_root(pid_t unique) {
+void drop_root_user(pid_t unique_pid) {
   check(setgroups(0, nullptr), "setgroups");
-  const unsigned user = kFirstUser + static_cast<unsigned>(unique);
+  const unsigned user = kFirstUser + static_cast<unsigned>(unique_pid);
   if (setresgid(user, user, user) != 0) check(setresgid(kUser, kUser, kUser), "setresgid");
   if (setresuid(user, user, user) != 0) check(setresuid(kUser, kUser, kUser), "setresuid");
 }
 
-void drop_privileges(const Limits& limits, pid_t unique) {
+void drop_privileges(const Limits& limits, pid_t unique_pid) {
   rlim_t processes = static_cast<rlim_t>(limits.processes);
   if (geteuid() != 0) processes += 2;  // two of our own processes have the same user
-  if (geteuid() == 0) leave_root(unique);
+  if (geteuid() == 0) drop_root_user(unique_pid);
   check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
   limit(RLIMIT_CPU, static_cast<rlim_t>(limits.cpu_seconds), "RLIMIT_CPU");
   limit(RLIMIT_AS, static_cast<rlim_t>(limits.memory_bytes), "RLIMIT_AS");

@@ -45,11 +45,11 @@ void write_file(const char* path, int descriptor);
 
 /// Changes root to a user id that no other process has, since RLIMIT_NPROC counts per user and does not apply to root.
 /// Falls back to kUser if the id is not mapped (in some containers).
-void leave_root(pid_t unique);
+void drop_root_user(pid_t unique_pid);
 
 /// The last step before exec: changes the user, disables privilege gains, sets limits, and blocks dangerous system
 /// calls.
-void drop_privileges(const Limits& limits, pid_t unique);
+void drop_privileges(const Limits& limits, pid_t unique_pid);
 
 /// Installs the seccomp filter (seccomp.cpp).
 void install_seccomp_filter();

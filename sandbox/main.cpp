@@ -72,21 +72,23 @@ Options read_arguments(char** argument) {
   return options;
 }
 
-/// Kills this process when its parent ends. `alive` is the read end of a pipe that the parent holds the write end of.
-void die_with_parent(int alive) {
+/// Kills this process when its parent ends. `parent_pipe` is the read end of a pipe that the parent holds the write end
+/// of.
+void die_with_parent(int parent_pipe) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) sandbox::stop("PDEATHSIG");
   char byte;
-  if (alive >= 0 && read(alive, &byte, 1) == 0) _exit(125);  // EOF: the parent has ended already; otherwise EAGAIN
+  if (parent_pipe >= 0 && read(parent_pipe, &byte, 1) == 0)
+    _exit(125);  // EOF: the parent has ended already; otherwise EAGAIN
 }
 
-[[noreturn]] void exec_program(const Options& options, pid_t unique) {
+[[noreturn]] void exec_program(const Options& options, pid_t unique_pid) {
   static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin", home[] = "HOME=/tmp", language[] = "LANG=C.UTF-8",
               threads[] = "OMP_NUM_THREADS=1", blas[] = "OPENBLAS_NUM_THREADS=1";
   char* environment[] = {path, home, language, threads, blas, nullptr};
   setsid();
   const int null_device = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (null_device < 0 || chdir("/tmp") != 0) sandbox::stop("/dev/null and /tmp");
-  sandbox::drop_privileges(options.limits, unique);
+  sandbox::drop_privileges(options.limits, unique_pid);
   const int report = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   if (report < 0 || close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) != 0) sandbox::stop("close_range");
   dup2(null_device, STDERR_FILENO);
@@ -98,11 +100,11 @@ void die_with_parent(int alive) {
 /// The init process of the PID namespace: starts the program, reaps processes and reports how the program ended. It is
 /// a separate process, since the program could reset its parent-death signal, and most signals are ignored by
 /// process 1.
-[[noreturn]] void run_init(const Options& options, pid_t unique, int alive) {
-  die_with_parent(alive);
+[[noreturn]] void run_init(const Options& options, pid_t unique_pid, int parent_pipe) {
+  die_with_parent(parent_pipe);
   const pid_t program = fork();
   if (program < 0) sandbox::stop("fork");
-  if (program == 0) exec_program(options, unique);
+  if (program == 0) exec_program(options, unique_pid);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   close(STDIN_FILENO);
   close(STDOUT_FILENO);
@@ -118,13 +120,13 @@ void die_with_parent(int alive) {
 
 /// The arguments for this program inside bubblewrap's namespaces.
 std::vector<std::string> inside_arguments(char** argument) {
-  std::vector<std::string> words = {"inside=1"};
+  std::vector<std::string> arguments = {"inside=1"};
   for (bool before_command = true; *argument != nullptr; ++argument) {
     const std::string_view text = *argument;
     before_command = before_command && text != "--";
-    if (!before_command || !(text.starts_with("bwrap=") || text.starts_with("show="))) words.emplace_back(text);
+    if (!before_command || !(text.starts_with("bwrap=") || text.starts_with("show="))) arguments.emplace_back(text);
   }
-  return words;
+  return arguments;
 }
 
 }  // namespace
@@ -148,13 +150,13 @@ int main(int count, char** argv) {
   sandbox::unshare_everything();
   sandbox::build_root(options.folders, options.limits);
   sandbox::write_file("/tmp/main.py", kProgramDescriptor);
-  int alive[2];
-  if (pipe2(alive, O_CLOEXEC | O_NONBLOCK) != 0) sandbox::stop("pipe");
-  const pid_t unique = getpid(), child = fork();
+  int parent_pipe[2];
+  if (pipe2(parent_pipe, O_CLOEXEC | O_NONBLOCK) != 0) sandbox::stop("pipe");
+  const pid_t unique_pid = getpid(), child = fork();
   if (child < 0) sandbox::stop("fork");
   if (child == 0) {
-    close(alive[1]);
-    run_init(options, unique, alive[0]);
+    close(parent_pipe[1]);
+    run_init(options, unique_pid, parent_pipe[0]);
   }
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
   return 0;

@@ -31,48 +31,48 @@ constexpr int kForbidden[] = {
     SYS_process_vm_readv,
     SYS_process_vm_writev,
     SYS_kcmp,
-    SYS_pidfd_getfd,  //
+    SYS_pidfd_getfd,
     SYS_mount,
     SYS_umount2,
     SYS_pivot_root,
     SYS_chroot,
     SYS_unshare,
-    SYS_setns,  //
+    SYS_setns,
     SYS_open_tree,
     SYS_move_mount,
     SYS_fsopen,
     SYS_fsconfig,
     SYS_fsmount,
     SYS_fspick,
-    SYS_mount_setattr,  //
+    SYS_mount_setattr,
     SYS_name_to_handle_at,
     SYS_open_by_handle_at,
     SYS_fanotify_init,
     SYS_quotactl,
-    SYS_acct,  //
+    SYS_acct,
     SYS_bpf,
     SYS_perf_event_open,
     SYS_userfaultfd,
     SYS_io_uring_setup,
-    SYS_io_uring_enter,  //
+    SYS_io_uring_enter,
     SYS_io_uring_register,
     SYS_keyctl,
     SYS_add_key,
     SYS_request_key,
     SYS_syslog,
-    SYS_personality,  //
+    SYS_personality,
     SYS_init_module,
     SYS_finit_module,
     SYS_delete_module,
     SYS_kexec_load,
     SYS_reboot,
-    SYS_swapon,  //
+    SYS_swapon,
     SYS_swapoff,
     SYS_sethostname,
     SYS_setdomainname,
     SYS_settimeofday,
     SYS_clock_settime,
-    SYS_adjtimex,  //
+    SYS_adjtimex,
     SYS_clock_adjtime,
     SYS_mbind,
     SYS_migrate_pages,
@@ -80,8 +80,8 @@ constexpr int kForbidden[] = {
     SYS_setpriority,  // these could target the supervising process
     SYS_ioprio_set,
     SYS_vhangup,
-    SYS_lookup_dcookie,  //
-    SYS_shmget,          // from here on: memory that no limit counts
+    SYS_lookup_dcookie,
+    SYS_shmget,  // from here on: memory that no limit counts
     SYS_msgget,
     SYS_semget,
     SYS_mq_open,

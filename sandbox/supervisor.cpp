@@ -50,8 +50,8 @@ std::map<pid_t, pid_t> read_parents() {
 std::set<pid_t> descendants() {
   const std::map<pid_t, pid_t> parent_of = read_parents();
   std::set<pid_t> found = {getpid()};
-  for (size_t before = 0; before != found.size();) {
-    before = found.size();
+  for (size_t previous_size = 0; previous_size != found.size();) {
+    previous_size = found.size();
     for (const auto& [process, parent] : parent_of)
       if (found.contains(parent)) found.insert(process);
   }
@@ -70,7 +70,7 @@ void kill_all() {
 }
 
 /// Reaps ended children. Returns true and sets `status` if the program is one of them.
-bool has_ended(pid_t program, int& status) {
+bool reap_children(pid_t program, int& status) {
   bool result = false;
   int ending;
   for (pid_t ended; (ended = waitpid(-1, &ending, WNOHANG)) > 0;) {
@@ -128,7 +128,8 @@ void supervise(char** command) {
     pollfd files[2] = {{kCallerSocket, POLLIN, 0}, {child_events, POLLIN, 0}};
     if (poll(files, 2, -1) < 0) continue;
     signalfd_siginfo ignored;
-    if (files[1].revents != 0 && read(child_events, &ignored, sizeof(ignored)) > 0 && has_ended(program, status)) break;
+    if (files[1].revents != 0 && read(child_events, &ignored, sizeof(ignored)) > 0 && reap_children(program, status))
+      break;
     if (files[0].revents != 0) break;
   }
   kill_all();

@@ -133,7 +133,7 @@ TEST_P(GpuKernels, TurnHeadsWhileTheyAttend) {
     const auto attend = [&](const Heads& from) {
       const KvCacheLayer layer{at::zeros({blocks, kv_heads, kBlockTokens * width}, all.options()),
                                at::zeros({blocks, kv_heads, kBlockTokens * width}, all.options())};
-      const Tensor out = PagedAttention(tensor_of(keys).to(cuda_), tables).attend(layer, {.scale = 0.3}, from);
+      const Tensor out = PagedAttention(to_tensor(keys).to(cuda_), tables).attend(layer, {.scale = 0.3}, from);
       return std::tuple(out, layer.keys, layer.values);
     };
     EXPECT_TRUE(std::get<0>(attend(given)).equal(std::get<0>(attend(given.rotated())))) << width;

@@ -13,7 +13,7 @@ MODULES = {name: name for name in (
     "inspect io itertools json math numpy operator os pandas pathlib pytest random re statistics string sys tempfile textwrap threading time "
     "types typing unittest uuid").split()}
 MODULES |= {"np": "numpy", "pd": "pandas"}
-LENDERS = {name: module for module, names in {
+MODULE_OF_NAME = {name: module for module, names in {
     "bisect": "bisect_left bisect_right insort", "collections": "Counter OrderedDict defaultdict deque namedtuple",
     "contextlib": "redirect_stdout suppress", "copy": "copy deepcopy", "dataclasses": "dataclass", "datetime": "date datetime timedelta",
     "decimal": "Decimal", "enum": "Enum", "fractions": "Fraction", "functools": "cmp_to_key lru_cache partial reduce",
@@ -26,10 +26,10 @@ LENDERS = {name: module for module, names in {
     "string": "ascii_letters ascii_lowercase ascii_uppercase digits", "typing": "Any Callable Dict Iterable List Optional Set Tuple Union",
 }.items() for name in names.split()}
 # Python functions by which a test can reach names that it does not mention.
-REACHING = {"__import__", "compile", "eval", "exec", "getattr", "globals", "locals", "vars"}
+DYNAMIC_ACCESS = {"__import__", "compile", "eval", "exec", "getattr", "globals", "locals", "vars"}
 
 # Functions whose first argument is an exception or warning class.
-CATCHING = {"assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "raises", "suppress", "warns"}
+EXCEPTION_CONSUMERS = {"assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "raises", "suppress", "warns"}
 
 
 def global_names(table):
@@ -68,14 +68,14 @@ def read_before_bound(statements):
 
 
 def caught_by(node):
-    """Names that must be exception classes, because they are used in an `except` or a call of CATCHING."""
+    """Names that must be exception classes, because they are used in an `except` or a call of EXCEPTION_CONSUMERS."""
     expressions = []
     if isinstance(node, ast.ExceptHandler):
         expressions = [node.type]
     elif isinstance(node, ast.Call):
         function = getattr(node.func, "id", getattr(node.func, "attr", ""))
         last = getattr(node.args[-1], "id", "") if node.args else ""
-        if function in CATCHING or function == "issubclass" and last.endswith(("Error", "Exception")):
+        if function in EXCEPTION_CONSUMERS or function == "issubclass" and last.endswith(("Error", "Exception")):
             expressions = node.args[:1]
     return {part.id for expression in expressions if expression for part in ast.walk(expression) if isinstance(part, ast.Name)}
 
@@ -132,12 +132,12 @@ class Test:
                 isinstance(node, ast.Attribute) and node.attr == "stdout" and isinstance(node.ctx, ast.Store) for node in nodes) or (
                 "sys.stdout" in self.texts):
             self.fault = self.fault or "not testable: the test reads the output of the program, which is not captured"
-        self.reaches = bool("call" in check or "entry" in check or "solution" in self.imports | self.texts or self.reads & REACHING)
+        self.reaches = bool("call" in check or "entry" in check or "solution" in self.imports | self.texts or self.reads & DYNAMIC_ACCESS)
 
 
 class Scope(dict):
     """The shared namespace of the tests. An undefined name is a Python builtin (even if the program has an `abs`), else a library name
-    (LENDERS; an error if the program defines it, too), else a name of the program. A builtin or library name is the program's if it is
+    (MODULE_OF_NAME; an error if the program also defines it), else a name of the program. A builtin or library name is the program's if it is
     the only candidate for what the tests call, as in `sum(1, 2)`."""
 
     def __init__(self, tests):
@@ -157,47 +157,47 @@ class Scope(dict):
             of_python |= {name for name in names & test.calls if hasattr(builtins, name)}
             of_program |= {name for name in names if not hasattr(builtins, name) and name not in self.modules}
         alone = len(of_python) == 1 and not of_program and not any(test.reaches for test in tests)
-        self.pythons = vars(builtins).keys() - (of_python if alone else set())
+        self.builtin_names = vars(builtins).keys() - (of_python if alone else set())
         self.bound = set()  # by finished tests
-        self.given = {}  # by the program, in the current test
-        self.programs = set()  # names from the program in any test
+        self.from_program = {}  # by the program, in the current test
+        self.program_names = set()  # names from the program in any test
         self.tested = set()  # library names that the current test is about
 
     def enter(self, index, test):
         others = {name for name in self.borrowed[index] if not hasattr(builtins, name) and name not in self.modules}
-        alone = len(others) == 1 and others <= LENDERS.keys() & test.calls and not self.handed_on[index] and not self.reached[index]
+        alone = len(others) == 1 and others <= MODULE_OF_NAME.keys() & test.calls and not self.handed_on[index] and not self.reached[index]
         self.tested = others if alone else set()
 
     def leave(self, test):
         """Ends a test. Names of the program that it reassigned are the program's again in the next test."""
         self.bound |= test.binds
-        for name in self.given.keys() - test.defines:
+        for name in self.from_program.keys() - test.defines:
             self.pop(name, None)
-        self.given = {}
+        self.from_program = {}
 
     def __missing__(self, name):
-        if name in self.pythons or name.startswith("__"):
+        if name in self.builtin_names or name.startswith("__"):
             raise KeyError(name)
         if name in self.modules:
             return PROGRAM.own_module(name, MODULES[name])
-        if name in LENDERS and name not in self.tested:
-            return getattr(PROGRAM.own_module(name, LENDERS[name]), name)
-        if name in self.bound - self.programs:
+        if name in MODULE_OF_NAME and name not in self.tested:
+            return getattr(PROGRAM.own_module(name, MODULE_OF_NAME[name]), name)
+        if name in self.bound - self.program_names:
             raise KeyError(name)
-        if name not in self.given:
-            found = PROGRAM.look(name)
+        if name not in self.from_program:
+            found = PROGRAM.look_up(name)
             if not found:
                 raise KeyError(name)
-            self.given[name], PROGRAM.asked = found[0], True
-            self.programs.add(name)
-        return self.given[name]
+            self.from_program[name], PROGRAM.was_used = found[0], True
+            self.program_names.add(name)
+        return self.from_program[name]
 
 
 class EntryScope(dict):
     """The namespace of an entry point: names of the program, else builtins."""
 
     def __missing__(self, name):
-        found = [] if name.startswith("__") else PROGRAM.look(name)
+        found = [] if name.startswith("__") else PROGRAM.look_up(name)
         if not found:
             raise KeyError(name)
         return found[0]

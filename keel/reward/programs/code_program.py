@@ -26,13 +26,13 @@ class Program:
     def __init__(self, channel):
         self.channel, self.objects, self.numbers, self.serving, self.shared = channel, [], {}, None, Shared(1)
         self.module = sys.modules["solution"] = types.ModuleType("solution")
-        self.do = {**DO, "load": self.load, "look": self.look, "assign": self.assign, "defines": self.defines}
+        self.do = {**DO, "load": self.load, "look_up": self.look_up, "assign": self.assign, "defines": self.defines}
 
     def load(self):
         with open("/tmp/main.py", encoding="utf-8-sig") as file:
             exec(compile(file.read(), "main.py", "exec"), self.module.__dict__)
 
-    def look(self, name):
+    def look_up(self, name):
         """Looks up a name of the program. The test runner replaces modules by its own."""
         if name not in self.module.__dict__:
             return "absent", None, None
@@ -66,15 +66,15 @@ class Program:
         known = kind.__module__ == "builtins" or f"{kind.__module__}.{kind.__name__}" in ERRORS
         return known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
 
-    def read_other(self, key, held, reader):
+    def read_other(self, key, payload, reader):
         if key == "error":
-            return getattr(builtins, held)
-        return self.objects[held] if key == "object" else lambda *positional, **named: self.call_test_function(held, positional, named)
+            return getattr(builtins, payload)
+        return self.objects[payload] if key == "object" else lambda *positional, **named: self.call_test_function(payload, positional, named)
 
     def call_test_function(self, function, positional, named):
         """Calls a function of the test. The test runner may send requests before its reply."""
         serving = self.serving
-        self.say(lambda writer: {"calls": function, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}})
+        self.send(lambda writer: {"calls": function, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}})
         while "do" in (reply := json.loads(self.channel.read())):
             self.answer(reply)
         self.serving = serving
@@ -90,7 +90,7 @@ class Program:
         self.shared.forget(message["forget"])
         return reader
 
-    def say(self, message):
+    def send(self, message):
         """Sends what `message` returns for a writer."""
         writer = Writer(self.write_other, self.shared)
         try:
@@ -109,10 +109,10 @@ class Program:
         try:
             result = self.do[request["do"]](*operands, **named)
             self.serving = request["id"]
-            self.say(lambda writer: {"gives": writer(result)})
+            self.send(lambda writer: {"gives": writer(result)})
         except BaseException as error:  # including SystemExit
             self.serving, raised = request["id"], error
-            self.say(lambda writer: {"raises": self.describe(raised, writer)})
+            self.send(lambda writer: {"raises": self.describe(raised, writer)})
 
     def describe(self, error, writer):
         try:

@@ -9,8 +9,8 @@ import operator
 import sys
 
 
-class Broken(BaseException):
-    """Ends the check, whatever it catches."""
+class CheckEnded(BaseException):
+    """Ends the check, even if the test catches Exception."""
 
 
 class ObjectOfTheProgram:
@@ -25,7 +25,7 @@ class ObjectOfTheProgram:
         object.__setattr__(self, "_maker", "")
 
     def __call__(self, *positional, **named):
-        made = PROGRAM.ask("call", self, *positional, **named)
+        made = PROGRAM.request("call", self, *positional, **named)
         if type(made) is Remote:
             object.__setattr__(made, "_maker", object.__getattribute__(self, "_name"))
         return made
@@ -34,14 +34,14 @@ class ObjectOfTheProgram:
         if name.startswith("__") and name.endswith("__") and name not in FORWARDED:
             if name.startswith("__array"):  # NumPy would let the program compute
                 raise AttributeError(name)
-            PROGRAM.cannot_tell(self, name)  # isinstance reads __class__, too
-        return PROGRAM.ask("get", self, name)
+            PROGRAM.reject_query(self, name)  # isinstance reads __class__, too
+        return PROGRAM.request("get", self, name)
 
     def __setattr__(self, name, value):
-        PROGRAM.ask("set", self, name, value)
+        PROGRAM.request("set", self, name, value)
 
     def __delattr__(self, name):
-        PROGRAM.ask("delete", self, name)
+        PROGRAM.request("delete", self, name)
 
     def __contains__(self, x):
         kind, value = PROGRAM.plain(self)
@@ -50,29 +50,29 @@ class ObjectOfTheProgram:
         try:
             items = iter(self)
         except TypeError:
-            PROGRAM.give_up("fail", "not testable: a test asks an object of the program's class " + value + " whether it contains a value")
+            PROGRAM.end_check("fail", "not testable: a test asks an object of the program's class " + value + " whether it contains a value")
         return any(x is item or x == item for item in items)
 
     def __instancecheck__(self, x):
-        return type(x) is Remote and PROGRAM.ask("isinstance", x, self)
+        return type(x) is Remote and PROGRAM.request("isinstance", x, self)
 
     def __subclasscheck__(self, x):
-        return type(x) is Remote and PROGRAM.ask("issubclass", x, self)
+        return type(x) is Remote and PROGRAM.request("issubclass", x, self)
 
     def __hash__(self):
         return hash(plain_of(self))
 
     def __enter__(self):
-        return PROGRAM.ask("get", self, "__enter__")()
+        return PROGRAM.request("get", self, "__enter__")()
 
     def __exit__(self, kind, error, trace):
         if kind is None:
-            PROGRAM.ask("get", self, "__exit__")(None, None, None)
-        elif not issubclass(kind, (AssertionError, Broken)):  # the program must not suppress these
-            PROGRAM.give_up("fail", f"not testable: {kind.__name__} is raised in a `with` of the program")
+            PROGRAM.request("get", self, "__exit__")(None, None, None)
+        elif not issubclass(kind, (AssertionError, CheckEnded)):  # the program must not suppress these
+            PROGRAM.end_check("fail", f"not testable: {kind.__name__} is raised in a `with` of the program")
 
     def __reduce_ex__(self, protocol):
-        PROGRAM.cannot_tell(self, "a copy")
+        PROGRAM.reject_query(self, "a copy")
 
 
 Remote = ObjectOfTheProgram  # Python's messages show the long name
@@ -88,19 +88,19 @@ def plain_of(x):
         return x
     kind, value = PROGRAM.plain(x)
     if kind != "value":
-        PROGRAM.give_up("fail", f"not testable: a test compares an object of the program's class {value}, which only the program can do")
+        PROGRAM.end_check("fail", f"not testable: a test compares an object of the program's class {value}, which only the program can do")
     return value
 
 
 def add_operators():
     def alone(name):
-        return lambda self, *rest: PROGRAM.ask(name, self, *rest)
+        return lambda self, *rest: PROGRAM.request(name, self, *rest)
 
     def compared(function):
         return lambda self, other: function(plain_of(self), plain_of(other))
 
     def combined(name, function):
-        return lambda self, other: PROGRAM.ask(name, self, other) if type(other) is Remote else function(plain_of(self), other)
+        return lambda self, other: PROGRAM.request(name, self, other) if type(other) is Remote else function(plain_of(self), other)
 
     for name in OPERATORS:
         setattr(Remote, f"__{name}__", alone(name))
@@ -118,16 +118,16 @@ def identical(a, b):
         # Called names, and instances of classes (capitalised names), are objects in every program.
         names, makers = ({object.__getattribute__(x, slot) for x in (a, b)} for slot in ("_name", "_maker"))
         of_test = names & PROGRAM.names_called or any(maker[:1].isupper() for maker in makers)
-        PROGRAM.give_up("cannot" if of_test else "fail",
+        PROGRAM.end_check("cannot" if of_test else "fail",
                         "not testable: the test asks whether two of the program's objects are identical")
     if a is b or type(a) is not type(b) or type(a) not in (*SCALARS, tuple, frozenset, range) or a == a != b:
         return a is b
-    PROGRAM.give_up("fail", f"not testable: the test asks whether two equal values of the type {type(a).__name__} are identical")
+    PROGRAM.end_check("fail", f"not testable: the test asks whether two equal values of the type {type(a).__name__} are identical")
 
 
 def class_of(function, *x):
     """Evaluates type(x); `function` is what the test calls `type`."""
-    return PROGRAM.cannot_tell(x[0], "its class") if function is type and type(x[0]) is Remote else function(*x)
+    return PROGRAM.reject_query(x[0], "its class") if function is type and type(x[0]) is Remote else function(*x)
 
 
 def is_arithmetic(source):
@@ -152,14 +152,14 @@ def is_own(source):
     """Whether the source is a whole string of the tests, or from before the first reply of the program. A part of a string is not
     enough, because a word of a message may name the expected value."""
     source = as_text(source)
-    return not PROGRAM.answered or isinstance(source, str) and source.strip() in PROGRAM.texts
+    return not PROGRAM.has_returned_value or isinstance(source, str) and source.strip() in PROGRAM.texts
 
 
 def require_own(source, do):
     """Rejects source code that the program may have written."""
     if is_own(source) or do == "eval" and is_arithmetic(source):
         return
-    PROGRAM.give_up("fail" if do == "eval" else "cannot", f"not testable: the test passes a text to {do} that the program may have written")
+    PROGRAM.end_check("fail" if do == "eval" else "cannot", f"not testable: the test passes a text to {do} that the program may have written")
 
 
 class Locals(dict):
@@ -196,8 +196,8 @@ def compiled(source, filename, mode, *rest, **named):
 
 # The builtins of tests.
 BUILTINS = {**vars(builtins), "__is__": identical, "__type__": class_of, "eval": running(eval), "exec": running(exec), "compile": compiled,
-            "callable": lambda x: PROGRAM.ask("callable", x) if type(x) is Remote else callable(x),
-            "id": lambda x: PROGRAM.cannot_tell(x, "its identity") if type(x) is Remote else id(x)}
+            "callable": lambda x: PROGRAM.request("callable", x) if type(x) is Remote else callable(x),
+            "id": lambda x: PROGRAM.reject_query(x, "its identity") if type(x) is Remote else id(x)}
 
 
 LIBRARIES = tuple(sys.path)
@@ -223,15 +223,15 @@ def is_timing(frame, source):
 
 def watch(event, arguments):
     """Audit hook (sys.addaudithook) that rejects code created in other ways, such as by unpickling."""
-    if not PROGRAM.answered:
+    if not PROGRAM.has_returned_value:
         return
     if event == "pickle.find_class":
-        PROGRAM.give_up("cannot", "not testable: the test unpickles data that the program may have written")
+        PROGRAM.end_check("cannot", "not testable: the test unpickles data that the program may have written")
     if event in ("compile", "marshal.loads", "code.__new__"):
         source, *rest = arguments
         frame = sys._getframe(1)
         if not (is_of_library(frame, *rest[:1] or [None]) or event == "compile" and (is_own(source) or is_timing(frame, source))):
-            PROGRAM.give_up("cannot", "not testable: the test runs a text that the program may have written")
+            PROGRAM.end_check("cannot", "not testable: the test runs a text that the program may have written")
 
 
 # NumPy broadcasts empty arrays, and all() of nothing is true, so `[]` would be close to every number. These functions compare so; others

@@ -29,21 +29,21 @@ def error_class(name, base):
 
 
 class RunnerWriter(Writer):
-    def rare(self, x, kind):
-        return {"object": object.__getattribute__(x, "_number")} if kind is Remote else super().rare(x, kind)
+    def write_uncommon(self, x, kind):
+        return {"object": object.__getattribute__(x, "_number")} if kind is Remote else super().write_uncommon(x, kind)
 
 
 class RunnerReader(Reader):
     """Widens floats and integer scalars to 64 bits, as in Python. Otherwise NumPy would compare in the type of the program's value:
     every number from 65520 on equals np.float16("inf"), and small integers overflow."""
 
-    def read_array(self, held):
-        array = super().read_array(held)
+    def read_array(self, payload):
+        array = super().read_array(payload)
         wide = {"f": "f8", "c": "c16"}.get(array.dtype.kind)
         return array.astype(wide) if wide else array
 
-    def read_number(self, held):
-        number = super().read_number(held)
+    def read_number(self, payload):
+        number = super().read_number(payload)
         return number.astype("i8") if number.dtype.kind in "iu" and number.itemsize < 8 else number
 
 
@@ -52,59 +52,59 @@ class Program:
 
     def __init__(self, channel):
         self.channel, self.functions, self.errors, self.lock, self.shared = channel, [], {}, threading.RLock(), Shared(0)
-        self.plains = {}  # plain values of objects for comparisons, by number
+        self.plain_values = {}  # plain values of objects for comparisons, by number
         self.defined = {}  # library name: whether the program defines it
         self.texts, self.names_called, self.modules = set(), set(), set()  # in the tests
-        self.gone = ""  # why it no longer replies
-        self.answered = False  # it has returned a value, so values of tests may come from it
+        self.exit_reason = ""  # why it no longer replies
+        self.has_returned_value = False  # it has returned a value, so values of tests may come from it
         self.begin_check()
 
     def begin_check(self):
-        self.broken = ()  # a fixed verdict on the check, and the reason
-        self.asked = False  # the check requested a value
-        self.missed = ""  # a name that the program lacks
+        self.final_verdict = ()  # a fixed verdict on the check, and the reason
+        self.was_used = False  # the check requested a value
+        self.missing_name = ""  # a name that the program lacks
 
-    def ask(self, do, *positional, **named):
+    def request(self, do, *positional, **named):
         with self.lock:
             if do != "plain":  # mutable values may have changed
-                self.plains = {number: entry for number, entry in self.plains.items() if type(entry[1]) not in WRITTEN_AS}
-            self.asked = self.asked or do not in ("look", "defines")
+                self.plain_values = {number: entry for number, entry in self.plain_values.items() if type(entry[1]) not in WRITTEN_AS}
+            self.was_used = self.was_used or do not in ("look_up", "defines")
             reply = self.converse(os.urandom(8).hex(), lambda writer: {
                 "do": do, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}})
-            self.answered = self.answered or do not in ("look", "load", "defines")
+            self.has_returned_value = self.has_returned_value or do not in ("look_up", "load", "defines")
             reader = RunnerReader(self.read_other, self.shared)
             try:
                 reader.changes(reply["changed"])
                 if "raises" not in reply:
                     return reader(reply["gives"])
                 error = self.error(reply["raises"], reader)
-            except Exception as trouble:
-                self.end(f"sent an invalid reply ({type(trouble).__name__})")
+            except Exception as failure:
+                self.fail_for_good(f"sent an invalid reply ({type(failure).__name__})")
         if isinstance(error, (StopIteration, StopAsyncIteration)) and do != "next":  # it would end a loop of the test
             error = RuntimeError(f"not testable: the program raised {type(error).__name__}")
         raise error
 
-    def say(self, key, message):
+    def send(self, key, message):
         """Sends what `message` returns for a writer."""
         writer = RunnerWriter(self.write_other, self.shared)
         try:
-            line = json.dumps({"id": key, "changed": writer.changes(), **message(writer), "forget": (unheld := self.shared.unheld())})
+            line = json.dumps({"id": key, "changed": writer.changes(), **message(writer), "forget": (unused := self.shared.unreferenced())})
         except BaseException:
             self.shared.not_sent()
             raise
         self.shared.sent()
-        self.shared.forget(unheld)
+        self.shared.forget(unused)
         self.channel.write("ask " + line)
 
     def converse(self, key, message):
         """Returns the reply to a message. Before it, the program may call functions that the test passed to it."""
         while True:
-            if self.gone:
-                self.end(self.gone)
-            self.say(key, message)
+            if self.exit_reason:
+                self.fail_for_good(self.exit_reason)
+            self.send(key, message)
             line = self.channel.read()
             if line[:1] != b"=":
-                self.end(line[1:].decode(errors="replace").strip())
+                self.fail_for_good(line[1:].decode(errors="replace").strip())
             try:
                 reply = json.loads(line[1:])
                 is_current = reply["id"] == key
@@ -114,13 +114,13 @@ class Program:
                 reader.changes(reply["changed"])
                 positional = [reader(x) for x in reply.get("with", ())]
                 named = {k: reader(v) for k, v in reply.get("named", {}).items()}
-            except Exception as trouble:
-                self.end(f"sent an invalid reply ({type(trouble).__name__})")
+            except Exception as failure:
+                self.fail_for_good(f"sent an invalid reply ({type(failure).__name__})")
             if not is_current:
-                self.end("sent a reply without a request")
-            message = self.called(function, positional, named)
+                self.fail_for_good("sent a reply without a request")
+            message = self.call_back(function, positional, named)
 
-    def called(self, function, positional, named):
+    def call_back(self, function, positional, named):
         try:
             result = function(*positional, **named)
             return lambda writer: {"gives": writer(result)}
@@ -128,13 +128,13 @@ class Program:
             text = f"{type(error).__name__}: {error}"
             return lambda writer: {"raises": text}
 
-    def end(self, why):
-        self.gone = why
-        self.give_up("fail", why)
+    def fail_for_good(self, why):
+        self.exit_reason = why
+        self.end_check("fail", why)
 
-    def give_up(self, verdict, why):
-        self.broken = (verdict, why)
-        raise Broken(why)
+    def end_check(self, verdict, why):
+        self.final_verdict = (verdict, why)
+        raise CheckEnded(why)
 
     def write_other(self, x, writer):
         if isinstance(x, BaseException) and "original" in x.__dict__:
@@ -145,25 +145,25 @@ class Program:
                 return {"object": own[0]} if own else {"error": x.__name__}
         if not isinstance(x, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)):
             # Classes of the test, and values from before the first reply of the program, come from the test.
-            of_test = "check" in (type(x).__module__, getattr(x, "__module__", "")) or not self.answered
-            self.give_up("cannot" if of_test else "fail", f"not testable: the test passes an object of the class "
+            of_test = "check" in (type(x).__module__, getattr(x, "__module__", "")) or not self.has_returned_value
+            self.end_check("cannot" if of_test else "fail", f"not testable: the test passes an object of the class "
                          f"{type(x).__name__} to the program; only plain values and functions are supported")
         self.functions.append(x)
         return {"function": len(self.functions) - 1}
 
-    def read_other(self, key, held, reader):
+    def read_other(self, key, payload, reader):
         if key == "object":
-            return Remote(int(held))
+            return Remote(int(payload))
         if key != "error":
             raise ValueError(key)
-        kind = self.error_kind(held)
+        kind = self.error_kind(payload)
         if issubclass(AssertionError, kind):
-            self.give_up("fail", f"not testable: the program returns {kind.__name__} as an exception class, with which a test would also "
+            self.end_check("fail", f"not testable: the program returns {kind.__name__} as an exception class, with which a test would also "
                          "catch its own failures")
         return kind
 
-    def error_kind(self, held):
-        own, base = held
+    def error_kind(self, payload):
+        own, base = payload
         if base in ERRORS:
             module, _, name = base.rpartition(".")
             kind = error_class(name, getattr(importlib.import_module(module), name))
@@ -186,38 +186,38 @@ class Program:
         error.__dict__.update(message=str(raised["text"]), original=Remote(int(raised["object"])))
         return error
 
-    def cannot_tell(self, x, what):
+    def reject_query(self, x, what):
         """Ends the check because it needs `what` of a program's object. The test is invalid if it also calls the object by name."""
         name = object.__getattribute__(x, "_name")
-        self.give_up("cannot" if name in self.names_called else "fail",
+        self.end_check("cannot" if name in self.names_called else "fail",
                      f"not testable: a test asks {name or 'an object of the program'} for {what}, which only the program knows")
 
     def plain(self, x):
         """Returns ("value", the plain value of an object) or ("none", its class name). Caches immutable values."""
         number = object.__getattribute__(x, "_number")
-        if number not in self.plains:
-            kind, value = self.ask("plain", x)
-            self.plains[number] = kind, value
-        return self.plains[number]
+        if number not in self.plain_values:
+            kind, value = self.request("plain", x)
+            self.plain_values[number] = kind, value
+        return self.plain_values[number]
 
     def own_module(self, name, module):
         """Imports a module that a test uses without an import (by its name or a name in it)."""
         if name not in self.defined:
-            self.defined[name] = self.ask("defines", name)
+            self.defined[name] = self.request("defines", name)
         if self.defined[name] is not False:
-            self.give_up("fail", f"not testable: the test uses {name} without an import, but the program defines its own {name}")
+            self.end_check("fail", f"not testable: the test uses {name} without an import, but the program defines its own {name}")
         return importlib.import_module(module)
 
-    def look(self, name):
+    def look_up(self, name):
         """Returns [value] for a name of the program, or []. Well-known modules are those of the test runner."""
-        kind, module, value = self.ask("look", name)
+        kind, module, value = self.request("look_up", name)
         if kind == "absent":
-            self.missed = name
+            self.missing_name = name
             return []
         if type(value) is Remote:
             object.__setattr__(value, "_name", name)
-        self.asked = self.asked or type(value) is not Remote
-        self.answered = self.answered or type(value) is not Remote
+        self.was_used = self.was_used or type(value) is not Remote
+        self.has_returned_value = self.has_returned_value or type(value) is not Remote
         if kind == "module" and module in MODULES.values():
             try:
                 return [__import__(module)]
@@ -227,7 +227,7 @@ class Program:
 
     def attribute(self, name):
         """from solution import NAME"""
-        found = [] if name.startswith("__") else self.look(name)
+        found = [] if name.startswith("__") else self.look_up(name)
         if not found:
             raise AttributeError(name)
         return found[0]
@@ -256,7 +256,7 @@ def run_call(check):
     if isinstance(arguments, str):
         arguments = [value_of(line) for line in arguments.split("\n") if line]
         want = value_of(want) if isinstance(want, str) else want
-    found, solution = PROGRAM.look(name), PROGRAM.look("Solution")
+    found, solution = PROGRAM.look_up(name), PROGRAM.look_up("Solution")
     if not found and not solution:
         raise NameError(f"the program has neither {name} nor Solution")
     function = found[0] if found else getattr(solution[0](), name)
@@ -271,11 +271,11 @@ class SolutionModule(types.ModuleType):
     def __getattr__(self, name):
         found, frame = PROGRAM.attribute(name), sys._getframe(1)
         # Attribute access (such as hasattr) counts as a request to the program; an import does not.
-        PROGRAM.asked = PROGRAM.asked or opcode.opname[frame.f_code.co_code[frame.f_lasti]] != "IMPORT_FROM"
+        PROGRAM.was_used = PROGRAM.was_used or opcode.opname[frame.f_code.co_code[frame.f_lasti]] != "IMPORT_FROM"
         return found
 
     def __setattr__(self, name, value):
-        super().__setattr__(name, value) if name.startswith("__") else PROGRAM.ask("assign", name, value)
+        super().__setattr__(name, value) if name.startswith("__") else PROGRAM.request("assign", name, value)
 
 
 def run_code(test, scope):
@@ -284,13 +284,13 @@ def run_code(test, scope):
     for node in test.tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test"):
             if node.args.args or node.args.kwonlyargs or node.args.posonlyargs:
-                PROGRAM.give_up("cannot", f"not testable: {node.name} takes arguments, which a test runner would pass")
+                PROGRAM.end_check("cannot", f"not testable: {node.name} takes arguments, which a test runner would pass")
             run_function(scope[node.name])
         elif isinstance(node, ast.ClassDef):
             run_class(scope[node.name])
     if test.entry:
         if not dict.__contains__(scope, "check"):
-            PROGRAM.give_up("cannot", "not testable: the test has an entry_point but no check")
+            PROGRAM.end_check("cannot", "not testable: the test has an entry_point but no check")
         scope["check"](eval(test.entry, EntryScope()))
 
 
@@ -298,7 +298,7 @@ def run_function(function):
     result = function()
     if type(result) in (types.CoroutineType, types.GeneratorType):
         result.close()
-        PROGRAM.give_up("cannot", f"not testable: {function.__name__} is a coroutine or a generator, which are not supported")
+        PROGRAM.end_check("cannot", f"not testable: {function.__name__} is a coroutine or a generator, which are not supported")
 
 
 def run_class(kind):
@@ -335,26 +335,26 @@ def verdict_on(run):
     PROGRAM.begin_check()
     verdict, why = "pass", ""
     try:
-        if PROGRAM.gone:
-            PROGRAM.end(PROGRAM.gone)
+        if PROGRAM.exit_reason:
+            PROGRAM.fail_for_good(PROGRAM.exit_reason)
         run()
     except BaseException as error:
         missing = isinstance(error, ModuleNotFoundError) and "original" not in error.__dict__ and (  # on the test runner's side
             str(error.name).split(".")[0] in PROGRAM.modules or error.name in PROGRAM.texts)
         unable = "not testable: " if is_proxy_error(error) else ""
         verdict, why = "cannot" if missing else "fail", f"{unable}{type(error).__name__}: {error}"
-    return PROGRAM.broken or (verdict, why)
+    return PROGRAM.final_verdict or (verdict, why)
 
 
-def idle_verdict(test, later):
+def unused_program_verdict(test, later):
     """Returns the verdict on a test that passed without using the program: it may prepare other tests, else it is invalid."""
-    if PROGRAM.missed:
-        return "fail", f"the program has no {PROGRAM.missed}"
+    if PROGRAM.missing_name:
+        return "fail", f"the program has no {PROGRAM.missing_name}"
     prepares = test.tree.body and not test.asserts or any(test.binds & other.reads for other in later)
-    return ("pass", "") if prepares else ("cannot", IDLE)
+    return ("pass", "") if prepares else ("cannot", PROGRAM_UNUSED)
 
 
-IDLE = ("not testable: the test does not use the program, so every program would pass it; its functions must be called "
+PROGRAM_UNUSED = ("not testable: the test does not use the program, so every program would pass it; its functions must be called "
         "(those named test... are, and HumanEval's check with an entry_point)")
 
 
@@ -367,14 +367,14 @@ def main():
     operator.is_, operator.is_not = identical, lambda a, b: not identical(a, b)
     PROGRAM.names_called = scope.called.difference(*(test.catches for test in tests))  # exception classes are not proxies
     PROGRAM.texts = {text.strip() for test in tests for text in test.texts}
-    PROGRAM.modules = {*MODULES.values(), *LENDERS.values()}.union(*(test.imports for test in tests))
+    PROGRAM.modules = {*MODULES.values(), *MODULE_OF_NAME.values()}.union(*(test.imports for test in tests))
     sys.addaudithook(watch)
     sys.meta_path.insert(0, StrictLibraries())
     sys.modules["solution"] = SolutionModule("solution")
     try:
-        PROGRAM.ask("load")
+        PROGRAM.request("load")
     except BaseException as error:
-        PROGRAM.gone = PROGRAM.gone or f"the program does not load: {type(error).__name__}: {error}"
+        PROGRAM.exit_reason = PROGRAM.exit_reason or f"the program does not load: {type(error).__name__}: {error}"
 
     def run(index):
         if "call" in checks[index]:
@@ -385,12 +385,12 @@ def main():
     idle = True  # no test has used the program or failed
     for index, test in enumerate(tests):
         verdict, why = ("cannot", test.fault) if test.fault else verdict_on(lambda: run(index))
-        if verdict == "pass" and not PROGRAM.asked:
-            verdict, why = idle_verdict(test, tests[index + 1:])
+        if verdict == "pass" and not PROGRAM.was_used:
+            verdict, why = unused_program_verdict(test, tests[index + 1:])
         scope.leave(test)
-        idle = idle and verdict == "pass" and not PROGRAM.asked
+        idle = idle and verdict == "pass" and not PROGRAM.was_used
         if idle and index == len(tests) - 1:
-            verdict, why = "cannot", IDLE
+            verdict, why = "cannot", PROGRAM_UNUSED
         PROGRAM.channel.write(f"{verdict} {ascii(why[:300])[1:-1]}")
     PROGRAM.channel.write("done")
 

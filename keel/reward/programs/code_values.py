@@ -108,7 +108,7 @@ class Shared:
         return [number for number, (seen, size) in self.seen.items() if len(self.containers[number]) != size or
                 not all(map(is_, itertools.chain(*views(self.containers[number])), seen))]
 
-    def unheld(self):
+    def unreferenced(self):
         """Numbers of containers that only this table references (and the call of getrefcount)."""
         return [number for number in self.containers if sys.getrefcount(self.containers[number]) <= 2]
 
@@ -156,7 +156,7 @@ class Writer:
                 return {"same": self.shared.numbers[id(x)]}
             written = self.filled(self.shared.add(x))
             if kind is collections.defaultdict:
-                return {"defaultdict": [self.maker(x.default_factory), written]}
+                return {"defaultdict": [self.write_factory(x.default_factory), written]}
             if kind is collections.deque:
                 return {"deque": [x.maxlen, written]}
             return written if kind is list else {WRITTEN_AS[kind]: written}
@@ -168,14 +168,14 @@ class Writer:
             return {"complex": [x.real, x.imag]}
         if kind in (range, slice):
             return {kind.__name__: [self(v) for v in (x.start, x.stop, x.step)]}
-        return self.rare(x, kind)
+        return self.write_uncommon(x, kind)
 
-    def maker(self, function):
+    def write_factory(self, function):
         """Writes a default_factory: a plain type, or a function that is called on this side."""
         plain = any(function is kind for kind in (None, *TYPES.values()))
         return self(function if plain else lambda: function())
 
-    def rare(self, x, kind):
+    def write_uncommon(self, x, kind):
         if isinstance(x, type) and TYPES.get(x.__name__) is x:
             return {"type": x.__name__}
         module, parts = STANDARD.get(kind.__name__, ("", None))
@@ -206,17 +206,17 @@ class Reader:
             return self.new([], x)
         if type(x) is not dict:
             return x
-        (key, held), = x.items()
+        (key, payload), = x.items()
         if key == "defaultdict":
-            return self.new(collections.defaultdict(self(held[0])), held[1])
+            return self.new(collections.defaultdict(self(payload[0])), payload[1])
         if key == "deque":
-            return self.new(collections.deque(maxlen=held[0]), held[1])
+            return self.new(collections.deque(maxlen=payload[0]), payload[1])
         if key in CONTAINERS:
-            return self.new(CONTAINERS[key](), held)
-        return getattr(self, "read_" + key)(held) if hasattr(self, "read_" + key) else self.other(key, held, self)
+            return self.new(CONTAINERS[key](), payload)
+        return getattr(self, "read_" + key)(payload) if hasattr(self, "read_" + key) else self.other(key, payload, self)
 
-    def new(self, container, held):
-        number, *contents = held
+    def new(self, container, payload):
+        number, *contents = payload
         self.shared.add(container, number)
         return self.fill(number, contents)
 
@@ -262,20 +262,20 @@ class Reader:
     def read_type(self, name):
         return TYPES[name]
 
-    def read_standard(self, held):
-        name, parts = held
+    def read_standard(self, payload):
+        name, parts = payload
         return getattr(__import__(STANDARD[name][0]), name)(*[self(part) for part in parts])
 
-    def read_array(self, held):
+    def read_array(self, payload):
         import numpy
-        kind, shape, digits = held
+        kind, shape, digits = payload
         if numpy.dtype(kind).kind not in ARRAYS:
             raise ValueError(f"an array of {kind}")
         return numpy.frombuffer(bytes.fromhex(digits), dtype=kind).reshape(shape).copy()
 
-    def read_number(self, held):
-        return self.read_array([held[0], [], held[1]])[()]
+    def read_number(self, payload):
+        return self.read_array([payload[0], [], payload[1]])[()]
 
-    def read_named(self, held):
-        name, fields, values = held
+    def read_named(self, payload):
+        name, fields, values = payload
         return collections.namedtuple(name, fields, rename=True)(*[self(v) for v in values])

@@ -40,20 +40,20 @@ Tensor round_to_e2m1(const Tensor& x) {
 
 Tensor round_to_type(const Tensor& x, at::ScalarType type) {
   if (has_kernel(x, type)) return gpu::round_to_float8(x, type, /*scaled=*/false);
-  const Tensor plain = x.detach();
+  const Tensor values = x.detach();
   const float largest = max_of_float8(type);
-  return (is_float8(type) ? plain.clamp(-largest, largest) : plain).to(type).to(x.scalar_type());
+  return (is_float8(type) ? values.clamp(-largest, largest) : values).to(type).to(x.scalar_type());
 }
 
 Tensor round_rows_to_float8(const Tensor& x, at::ScalarType type) {
   if (has_kernel(x, type)) return gpu::round_to_float8(x, type, /*scaled=*/true);
-  const Tensor plain = x.detach().to(at::kFloat), scales = row_scales(plain, max_of_float8(type));
-  return round_to_type(plain / scales, type).mul_(scales).to(x.scalar_type());
+  const Tensor values = x.detach().to(at::kFloat), scales = row_scales(values, max_of_float8(type));
+  return round_to_type(values / scales, type).mul_(scales).to(x.scalar_type());
 }
 
 Tensor round_to_integers(const Tensor& x, int bits) {
-  const Tensor plain = x.detach().to(at::kFloat), scales = row_scales(plain, (1 << (bits - 1)) - 1);
-  return at::round(plain / scales).mul_(scales).to(x.scalar_type());
+  const Tensor values = x.detach().to(at::kFloat), scales = row_scales(values, (1 << (bits - 1)) - 1);
+  return at::round(values / scales).mul_(scales).to(x.scalar_type());
 }
 
 Tensor round_to_nvfp4(const Tensor& x) {

@@ -100,11 +100,11 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
   bool before_first_update = true;  // of the policy: |pi - mu| is then the mismatch of sampler and trainer
   for (const std::vector<int64_t>& minibatch : minibatches(experience, state.rl)) {
     for (const int64_t i : minibatch) trained_tokens += token_count({&experience.rollouts[i], 1});
-    const auto observe = [&](const TokenUpdate& t) {
-      tokens.add(t.stats, t.loss_inputs, t.decision, before_first_update, t.reference_kl);
-      blocked.add(t, policy_.model.config().vocab_size);
-      watcher.on_tokens(t, minibatch);
-      tokens_done += t.loss_inputs.logp.size(0);
+    const auto observe = [&](const TokenUpdate& update) {
+      tokens.add(update.stats, update.loss_inputs, update.decision, before_first_update, update.reference_kl);
+      blocked.add(update, policy_.model.config().vocab_size);
+      watcher.on_tokens(update, minibatch);
+      tokens_done += update.loss_inputs.logp.size(0);
       stage.set(rollouts_done, tokens_done);
     };
     const UpdateOptions options{.temperature = config_.rollout.temperature,

@@ -206,12 +206,12 @@ std::optional<Histogram> TokenHistogram::read() const {
   return histogram;
 }
 
-void BlockedTokens::add(const TokenUpdate& t, int64_t vocabulary) {
+void BlockedTokens::add(const TokenUpdate& tokens, int64_t vocabulary) {
   const at::NoGradGuard no_grad;
-  const Tensor ids = t.batch.targets.narrow(0, t.begin, t.loss_inputs.logp.size(0)),
-               blocked = t.decision.keep.logical_not();
+  const Tensor ids = tokens.batch.targets.narrow(0, tokens.begin, tokens.loss_inputs.logp.size(0)),
+               blocked = tokens.decision.keep.logical_not();
   if (!counts_.defined()) counts_ = at::zeros({2, vocabulary}, ids.options());
-  const Tensor& advantages = t.loss_inputs.advantages;
+  const Tensor& advantages = tokens.loss_inputs.advantages;
   counts_[0].index_add_(0, ids, blocked.logical_and(advantages > 0).to(at::kLong));
   counts_[1].index_add_(0, ids, blocked.logical_and(advantages < 0).to(at::kLong));
 }

@@ -34,30 +34,31 @@ float value_or_unknown(const std::vector<float>& values, int64_t target) {
 /// The decisions on a chunk of an update, copied to the host at once.
 class Decisions {
  public:
-  explicit Decisions(const TokenUpdate& t) {
+  explicit Decisions(const TokenUpdate& update) {
     const at::NoGradGuard no_grad;
-    const LossInputs& p = t.loss_inputs;
-    add(&TokenRow::log_pi, p.logp);
-    add(&TokenRow::log_other_pi, t.stats.other_logp);
-    if (p.topk_logp.defined()) {
-      const TopKLogProbs topk{p.topk_behavior_logp, p.topk_logp, p.behavior_logp, p.logp, p.sampled_in_topk};
+    const LossInputs& inputs = update.loss_inputs;
+    add(&TokenRow::log_pi, inputs.logp);
+    add(&TokenRow::log_other_pi, update.stats.other_logp);
+    if (inputs.topk_logp.defined()) {
+      const TopKLogProbs topk{inputs.topk_behavior_logp, inputs.topk_logp, inputs.behavior_logp, inputs.logp,
+                              inputs.sampled_in_topk};
       add(&TokenRow::topk_tv, topk_tv(topk));
       add(&TokenRow::topk_kl, topk_kl(topk));
       add(&TokenRow::topk_tv_replace_last, topk_tv(topk, TopKSupport::kReplaceLast));
       add(&TokenRow::topk_kl_replace_last, topk_kl(topk, TopKSupport::kReplaceLast));
     }
-    add(&TokenRow::full_tv, t.stats.full_tv);
-    add(&TokenRow::full_kl, t.stats.full_kl);
-    add(&TokenRow::divergence, t.decision.divergence);
-    add(&TokenRow::threshold, t.decision.threshold);
-    add(&TokenRow::ratio, probability_ratio(p.logp, p.behavior_logp));
-    add(&TokenRow::advantage, p.advantages);
-    add(&TokenRow::coefficient, t.decision.coefficient);
-    add(&TokenRow::weight, t.weights);
-    add(&TokenRow::entropy, t.stats.entropy);
-    const Tensor masked = t.decision.keep.logical_not();
+    add(&TokenRow::full_tv, update.stats.full_tv);
+    add(&TokenRow::full_kl, update.stats.full_kl);
+    add(&TokenRow::divergence, update.decision.divergence);
+    add(&TokenRow::threshold, update.decision.threshold);
+    add(&TokenRow::ratio, probability_ratio(inputs.logp, inputs.behavior_logp));
+    add(&TokenRow::advantage, inputs.advantages);
+    add(&TokenRow::coefficient, update.decision.coefficient);
+    add(&TokenRow::weight, update.weights);
+    add(&TokenRow::entropy, update.stats.entropy);
+    const Tensor masked = update.decision.keep.logical_not();
     values_.push_back(masked.to(at::kFloat));
-    values_.push_back((t.decision.outside.defined() ? t.decision.outside : masked).to(at::kFloat));
+    values_.push_back((update.decision.outside.defined() ? update.decision.outside : masked).to(at::kFloat));
     host_values_ = at::stack(values_).cpu();
     values_.clear();
   }

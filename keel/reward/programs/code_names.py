@@ -119,7 +119,7 @@ class Test:
         nodes = list(ast.walk(self.tree))
         self.reads = global_names(table)
         self.binds = {x.get_name() for x in table.get_symbols() if x.is_assigned() or x.is_imported()}
-        self.borrows = self.reads & (read_before_bound(self.tree.body) | (self.reads - self.binds))
+        self.reads_unbound = self.reads & (read_before_bound(self.tree.body) | (self.reads - self.binds))
         self.calls = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
         self.catches = set().union(*map(caught_by, nodes))
         self.defines = {node.name for node in self.tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
@@ -144,29 +144,30 @@ class Scope(dict):
         super().__init__(__name__="check")
         self.called = set().union(*(test.calls for test in tests))
         self.modules = MODULES.keys() - self.called
-        bound, self.borrowed, self.handed_on = set(), [], []  # per test: from outside, and from earlier tests
+        bound, self.unbound, self.from_earlier_tests = set(), [], []  # per test: from outside, and from earlier tests
         for test in tests:
-            self.borrowed.append(test.borrows - bound)
-            self.handed_on.append(test.reads & bound)
-            bound |= test.binds - test.borrows
+            self.unbound.append(test.reads_unbound - bound)
+            self.from_earlier_tests.append(test.reads & bound)
+            bound |= test.binds - test.reads_unbound
         imported = set().union(*(test.imported for test in tests))
-        self.handed_on = [names - imported for names in self.handed_on]
+        self.from_earlier_tests = [names - imported for names in self.from_earlier_tests]
         self.reached = list(itertools.accumulate((test.reaches for test in tests), operator.or_))  # by each test or an earlier one
-        of_python, of_program = set(), set()
-        for test, names in zip(tests, self.borrowed):
-            of_python |= {name for name in names & test.calls if hasattr(builtins, name)}
-            of_program |= {name for name in names if not hasattr(builtins, name) and name not in self.modules}
-        alone = len(of_python) == 1 and not of_program and not any(test.reaches for test in tests)
-        self.builtin_names = vars(builtins).keys() - (of_python if alone else set())
+        called_builtins, other_names = set(), set()
+        for test, names in zip(tests, self.unbound):
+            called_builtins |= {name for name in names & test.calls if hasattr(builtins, name)}
+            other_names |= {name for name in names if not hasattr(builtins, name) and name not in self.modules}
+        is_sole_candidate = len(called_builtins) == 1 and not other_names and not any(test.reaches for test in tests)
+        self.builtin_names = vars(builtins).keys() - (called_builtins if is_sole_candidate else set())
         self.bound = set()  # by finished tests
-        self.from_program = {}  # by the program, in the current test
+        self.from_program = {}  # names and values that the current test got
         self.program_names = set()  # names from the program in any test
         self.tested = set()  # library names that the current test is about
 
     def enter(self, index, test):
-        others = {name for name in self.borrowed[index] if not hasattr(builtins, name) and name not in self.modules}
-        alone = len(others) == 1 and others <= MODULE_OF_NAME.keys() & test.calls and not self.handed_on[index] and not self.reached[index]
-        self.tested = others if alone else set()
+        others = {name for name in self.unbound[index] if not hasattr(builtins, name) and name not in self.modules}
+        is_sole_candidate = len(others) == 1 and others <= MODULE_OF_NAME.keys() & test.calls
+        reads_others = self.from_earlier_tests[index] or self.reached[index]
+        self.tested = others if is_sole_candidate and not reads_others else set()
 
     def leave(self, test):
         """Ends a test. Names of the program that it reassigned are the program's again in the next test."""

@@ -1,4 +1,4 @@
-#include "keel/data/repeated_rows.h"
+#include "keel/data/problem_indices.h"
 
 #include <map>
 #include <string>

@@ -6,7 +6,7 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/parallel.h"
 #include "keel/core/philox.h"
-#include "keel/data/repeated_rows.h"
+#include "keel/data/problem_indices.h"
 
 namespace keel {
 namespace {

@@ -6,7 +6,7 @@
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
 #include "keel/data/open_dataset.h"
-#include "keel/data/repeated_rows.h"
+#include "keel/data/problem_indices.h"
 #include "keel/data/row_prompt.h"
 #include "keel/task/task_table.h"
 

@@ -55,17 +55,17 @@ void RecordArguments::add_to(Command& command) {
 }
 
 std::vector<std::filesystem::path> RecordArguments::files() const {
-  const std::vector<std::filesystem::path> all = token_files(run);
-  if (all.empty()) fail(ExitCode::kBadInput, no_token_files(run));
-  if (steps.empty()) return all;
+  const std::vector<std::filesystem::path> all_files = token_files(run);
+  if (all_files.empty()) fail(ExitCode::kBadInput, no_token_files(run));
+  if (steps.empty()) return all_files;
   const auto step = [](const std::filesystem::path& file) { return TokenFile::parse_step(file.filename().string()); };
   const StepRange range = step_range(steps);
   std::vector<std::filesystem::path> chosen;
-  for (const std::filesystem::path& file : all)
+  for (const std::filesystem::path& file : all_files)
     if (step(file) >= range.first && step(file) <= range.last) chosen.push_back(file);
   if (chosen.empty())
-    fail(ExitCode::kBadConfiguration, "--steps is ", steps, ", and ", run, " has records of ", all.size(),
-         " steps from ", step(all.front()), " to ", step(all.back()), ", none of them in this range");
+    fail(ExitCode::kBadConfiguration, "--steps is ", steps, ", and ", run, " has records of ", all_files.size(),
+         " steps from ", step(all_files.front()), " to ", step(all_files.back()), ", none of them in this range");
   return chosen;
 }
 

@@ -49,11 +49,11 @@ MethodSpec parse_method(const std::string& text) {
       std::vector<std::string> names = {name};
       if (name == "delta") names = threshold_parameters(method.region);
       if (names.empty()) names = {name};  // make_region reports it
-      for (const std::string& each : names) {
-        if (parameters.contains(each))
-          fail(ExitCode::kBadConfiguration, "--method has \"", text, "\", which sets ", each,
+      for (const std::string& parameter : names) {
+        if (parameters.contains(parameter))
+          fail(ExitCode::kBadConfiguration, "--method has \"", text, "\", which sets ", parameter,
                " twice; keep one of them");
-        parameters[each] = try_parse_json(value).value_or(Json(value));
+        parameters[parameter] = try_parse_json(value).value_or(Json(value));
       }
     }
   spec.method = method.name;

@@ -20,13 +20,13 @@ class KeelGRPOTrainer(GRPOTrainer):
 
     def __init__(self, *args: Any, method: str = "dppo_tv", parameters: Optional[Mapping[str, Any]] = None,
                  anchor: Optional[str] = None, **kwargs: Any) -> None:
-        given = inspect.signature(GRPOTrainer.__init__).bind(self, *args, **kwargs).arguments
-        has_sampler_logps = getattr(given.get("args"), "use_vllm", False) or given.get("rollout_func") is not None
+        trl_arguments = inspect.signature(GRPOTrainer.__init__).bind(self, *args, **kwargs).arguments
+        has_sampler_logps = getattr(trl_arguments.get("args"), "use_vllm", False) or trl_arguments.get("rollout_func") is not None
         _options.check_method(method, parameters, anchor, has_sampler_logps)
         self.keel_method, self.keel_anchor = method, anchor
-        self.keel_parameters = _options.with_epsilon(method, dict(parameters or {}), given.get("args"))
-        if given.get("args") is not None:
-            _options.check_arguments(given["args"], method, anchor)
+        self.keel_parameters = _options.with_epsilon(method, dict(parameters or {}), trl_arguments.get("args"))
+        if trl_arguments.get("args") is not None:
+            _options.check_arguments(trl_arguments["args"], method, anchor)
         super().__init__(*args, **kwargs)
         needs = methods()[method]["requirements"]
         self._needs_recomputed = needs["recomputed_logp"]

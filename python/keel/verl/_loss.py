@@ -20,8 +20,8 @@ def _policy_loss(loss_mode, row):
     def policy_loss(old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="token-mean", config=None,
                     rollout_is_weights=None):
         section = _section(config, loss_mode)
-        given = dict(log_prob=log_prob, old_log_prob=old_log_prob, advantages=advantages, response_mask=response_mask)
-        _check_shapes(given, rollout_is_weights)
+        tensors = dict(log_prob=log_prob, old_log_prob=old_log_prob, advantages=advantages, response_mask=response_mask)
+        _check_shapes(tensors, rollout_is_weights)
         mask = response_mask.bool()
         known = _policies(section, log_prob, old_log_prob, rollout_is_weights, mask)
         decision = keel.token_coefficients(row, section.parameters, advantages=advantages.to(known["logp"].dtype), mask=mask,
@@ -47,9 +47,9 @@ def _section(config, loss_mode):
     return section
 
 
-def _check_shapes(given, weights):
-    shape = given["log_prob"].shape
-    for name, tensor in {**given, "rollout_is_weights": weights}.items():
+def _check_shapes(tensors, weights):
+    shape = tensors["log_prob"].shape
+    for name, tensor in {**tensors, "rollout_is_weights": weights}.items():
         if tensor is None and name == "rollout_is_weights":
             continue
         if tensor is None:

@@ -116,23 +116,23 @@ def _sampling(run):
 
 def _anchor(correction, uses_recomputed):
     key = "algorithm.rollout_correction"
-    given = {"bypass_mode": False, "rollout_is": None, "rollout_is_threshold": 2.0, "rollout_is_batch_normalize": False,
-             "rollout_rs": None, "loss_type": "ppo_clip", **correction}
+    settings = {"bypass_mode": False, "rollout_is": None, "rollout_is_threshold": 2.0, "rollout_is_batch_normalize": False,
+                "rollout_rs": None, "loss_type": "ppo_clip", **correction}
     if not uses_recomputed:
-        if not given["bypass_mode"]:
+        if not settings["bypass_mode"]:
             yield (f"{key}.bypass_mode is false: the actor recomputes old log-probs, so the method would measure against "
                    "those instead of the sampler")
         for name, default in (("rollout_is", None), ("rollout_rs", None), ("loss_type", "ppo_clip")):
-            if given[name] != default:
-                yield f"{key}.{name} is {given[name]}, which only verl's bypass_mode loss reads: remove it"
+            if settings[name] != default:
+                yield f"{key}.{name} is {settings[name]}, which only verl's bypass_mode loss reads: remove it"
         return
-    if given["bypass_mode"]:
+    if settings["bypass_mode"]:
         yield f"{key}.bypass_mode is true, but the method needs recomputed log-probs"
-    if given["rollout_is"] != "token" or given["rollout_is_batch_normalize"]:
-        yield (f"{key}.rollout_is is {given['rollout_is']}: the method needs the sampler's log-probs, which verl only "
+    if settings["rollout_is"] != "token" or settings["rollout_is_batch_normalize"]:
+        yield (f"{key}.rollout_is is {settings['rollout_is']}: the method needs the sampler's log-probs, which verl only "
                "provides as weights; expected token, without rollout_is_batch_normalize")
-    if not _at_least(given["rollout_is_threshold"], _MAX_WEIGHT):
-        yield (f"{key}.rollout_is_threshold is {given['rollout_is_threshold']}, which truncates the weights that the sampler's "
+    if not _at_least(settings["rollout_is_threshold"], _MAX_WEIGHT):
+        yield (f"{key}.rollout_is_threshold is {settings['rollout_is_threshold']}, which truncates the weights that the sampler's "
                "log-probs are computed from; expected 1e9 (the method has its own bounds)")
 
 

@@ -41,17 +41,15 @@ struct ImprovementCertificate {
 /// Computes the certificate of a batch of samples.
 ///   - b is the mean reward of the other sequences of the group. They are independent of this one, so b reduces the
 ///     variance of the gain without bias. In a group of one, b is the middle of the reward range.
-///   - "binary_tv" and "topk_tv" are lower bounds of the true total variation, so the average penalty does not use
-///   them.
-///     It uses |r - 1|/2, whose expectation under mu is the total variation (eq. 11). "full_tv" and "unnamed" count as
-///     the true total variation.
+///   - "binary_tv" and "topk_tv" are lower bounds of the true total variation. For them the average penalty uses
+///     |r - 1|/2, whose expectation under mu is the total variation (eq. 11). "full_tv" and "unnamed" count as the true
+///     total variation.
 ///   - Sequences of one group share a prompt. The standard error treats groups as the independent samples.
 ///   - `improved` requires two standard errors, or for few groups the equivalent quantile of Student's t distribution.
 ///     It is false for fewer than three groups.
 /// Limits:
-///   - It is not a proof: expectations are batch means, and max(tv) is over the sampled tokens only. With a lower bound
-///   of
-///     the total variation, max(tv) is underestimated, which the standard error does not include.
+///   - It is not a proof: expectations are batch means, and max(tv) is over the sampled tokens only. A lower bound of
+///     the total variation underestimates max(tv), which the standard error does not include.
 ///   - It is not enforced: a trust region masks sampled tokens and does not bound the maximum divergence.
 ///   - The average penalty is at least twice |L'| in expectation, and except for "full_tv" its estimate is at least as
 ///     large as that of the gain. A positive certificate therefore comes from the max penalty.

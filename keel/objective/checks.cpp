@@ -133,14 +133,14 @@ void check_topk(const LossInputs& p) {
 void check_one_advantage(const LossInputs& p, const std::string& method) {
   const Tensor advantages = p.advantages.to(at::kCPU, at::kDouble).contiguous();
   const Tensor mask = p.mask.defined() ? p.mask.to(at::kCPU).contiguous() : at::ones(advantages.sizes(), at::kBool);
-  const double* a = advantages.data_ptr<double>();
+  const double* values = advantages.data_ptr<double>();
   const bool* valid = mask.data_ptr<bool>();
   for_each_sequence(sequence_lengths(p), [&](size_t, size_t begin, size_t end) {
     while (begin < end && !valid[begin]) ++begin;
     for (size_t i = begin; i < end; ++i)
-      if (valid[i] && std::abs(a[i] - a[begin]) > kEqualTolerance * std::abs(a[begin]))
-        fail(ExitCode::kBadConfiguration, "advantages[", i, "] is ", a[i], ", but advantages[", begin,
-             "] of the same sequence is ", a[begin], "; ", method,
+      if (valid[i] && std::abs(values[i] - values[begin]) > kEqualTolerance * std::abs(values[begin]))
+        fail(ExitCode::kBadConfiguration, "advantages[", i, "] is ", values[i], ", but advantages[", begin,
+             "] of the same sequence is ", values[begin], "; ", method,
              " has one weight per sequence: expected one advantage for all tokens of a sequence (set `lengths`)");
   });
 }

@@ -48,10 +48,10 @@ const Method& find_method(const std::string& name, const std::string& what) {
     if (row.name == (alias == aliases.end() ? name : alias->second)) return row;
     names.push_back(row.name);
   }
-  for (const auto& [other, row] : aliases) names.push_back(other);
-  const auto foreign = similar.find(name);
+  for (const auto& [alternative, row] : aliases) names.push_back(alternative);
+  const auto verl_name = similar.find(name);
   const std::optional<std::string> near =
-      foreign == similar.end() ? nearest_method(lower_case(name), names) : foreign->second;
+      verl_name == similar.end() ? nearest_method(lower_case(name), names) : verl_name->second;
   std::string hint = unsupported_method_hint(lower_case(name));
   if (hint.empty() && near) hint = "did you mean " + *near + "? ";
   fail(ExitCode::kBadConfiguration, what, " \"", name, "\"; ", hint,

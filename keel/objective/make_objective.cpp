@@ -121,13 +121,14 @@ void check_method_parameters(const Method& method, const std::map<std::string, s
 void check_compatibility(const Method& method, const ObjectiveOptions& options, const RewardKlPenalty& reward_kl) {
   if (method.advantage == "gae" && requirements(method.region).scope == Scope::kSequence)
     fail(ExitCode::kBadConfiguration, "objective.advantage is \"gae\", which gives every token its own advantage, but ",
-         "the method ", method.name, " judges whole sequences; choose group_mean, grpo, rloo, reinforce_pp or ",
-         "reinforce_pp_baseline, or a method that judges tokens, such as ppo_gae or dppo_tv");
+         "the method ", method.name, " decides per sequence; choose group_mean, grpo, rloo, reinforce_pp or ",
+         "reinforce_pp_baseline, or a method that decides per token, such as ppo_gae or dppo_tv");
   if (method.advantage == "reinforce_pp" && reward_kl.coefficient > 0 &&
       requirements(method.region).scope == Scope::kSequence)
     fail(ExitCode::kBadConfiguration, "reference.kl_in_reward is ", reward_kl.coefficient,
          ", so the advantage reinforce_pp differs between tokens, but the method ", method.name,
-         " judges whole sequences; choose objective.advantage=reinforce_pp_baseline, group_mean, grpo or rloo, or set ",
+         " decides per sequence; choose objective.advantage=reinforce_pp_baseline, group_mean, grpo or rloo, "
+         "or set ",
          "reference.kl_coefficient, which adds the KL to the loss");
   if (options.horizon && method.aggregation != "seq_mean_token_sum_norm")
     fail(ExitCode::kBadConfiguration, "objective.horizon is ", *options.horizon, ", but the aggregation ",

@@ -22,7 +22,7 @@ constexpr std::array<CountdownTask::Level, CountdownTask::kMaxDifficulty> kCount
     {.numbers = 6, .max_number = 100, .max_target = 999, .max_completion_tokens = 110},
 }};
 
-constexpr int64_t kMaxIntermediate = 10'000;  // also limits the result; larger values are drawn again
+constexpr int64_t kMaxIntermediate = 10'000;  // also of the result; larger values are drawn again
 constexpr const char* kInstruction = "\nEnd with \"####\" and the answer.\n";
 constexpr const char* kAnswerMark = "#### ";
 constexpr uint32_t kHeldOutOneIn = 8;
@@ -45,11 +45,11 @@ struct Term {
 };
 
 /// Writes a term as an operand of `op`, in brackets if needed.
-std::string operand(const Term& term, char op, bool right) {
-  const bool sum = term.op == '+' || term.op == '-', product = term.op == '*' || term.op == '/';
-  const bool brackets =
-      (sum && (op == '*' || op == '/')) || (right && sum && op == '-') || (right && product && op == '/');
-  return brackets ? str_cat("(", term.text, ")") : term.text;
+std::string format_operand(const Term& term, char op, bool right) {
+  const bool is_sum = term.op == '+' || term.op == '-', is_product = term.op == '*' || term.op == '/';
+  const bool needs_brackets =
+      (is_sum && (op == '*' || op == '/')) || (right && is_sum && op == '-') || (right && is_product && op == '/');
+  return needs_brackets ? str_cat("(", term.text, ")") : term.text;
 }
 
 /// Computes `result` and returns whether it is a positive integer up to kMaxIntermediate.
@@ -76,7 +76,8 @@ Term draw_solution(RandomSequence& draws, std::vector<Term> terms, std::vector<s
     do op = kOperators[draws.below(kOperators.size())];
     while (!combine(left.value, op, right.value, value));
     steps.push_back(str_cat(left.value, " ", op, " ", right.value, " = ", value));
-    terms.push_back({value, str_cat(operand(left, op, false), " ", op, " ", operand(right, op, true)), op});
+    terms.push_back(
+        {value, str_cat(format_operand(left, op, false), " ", op, " ", format_operand(right, op, true)), op});
   }
   return terms[0];
 }

@@ -13,9 +13,9 @@ namespace keel {
 namespace {
 
 template <int64_t kDifficulty>
-TaskEntry countdown_entry(const char* name, const char* sizes) {
+TaskEntry countdown_entry(const char* name, const char* numbers) {
   return {name,
-          std::string("Combine ") + sizes + " with + - * / and brackets, each exactly once, to make a target.",
+          std::string("Combine ") + numbers + " with + - * / and brackets, each exactly once, to make a target.",
           {},
           [](const TaskOptions&) -> std::unique_ptr<Task> { return std::make_unique<CountdownTask>(kDifficulty); }};
 }

@@ -158,7 +158,7 @@ TEST(MakeObjective, RequiresValuesForGae) {
   for (const Method& row : methods()) {
     const ObjectiveOptions options{.method = row.name, .advantage = "gae"};
     if (requirements(row.region).scope == Scope::kSequence) {
-      EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("judges whole sequences"), std::string::npos);
+      EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("decides per sequence"), std::string::npos);
     } else {
       EXPECT_TRUE(make_objective(options, 1).requirements().value) << row.name;
     }

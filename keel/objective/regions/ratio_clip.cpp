@@ -13,12 +13,12 @@ TokenDecision PpoClip::operator()(const LossInputs& p) const {
 TokenDecision RelaxedClip::operator()(const LossInputs& p) const {
   const auto [ratio, clamps] = importance_ratio(p);
   const Tensor rare = p.behavior_logp.exp() < alpha;
-  const Tensor not_clipped = relaxed == Side::kBoth   ? rare
-                             : relaxed == Side::kHigh ? rare.logical_and(p.advantages > 0)
-                                                      : rare.logical_and(p.advantages < 0);
-  const Tensor blocked = is_clipped(p.advantages, ratio, low, high).logical_and(not_clipped.logical_not());
+  const Tensor exempt = relaxed == Side::kBoth   ? rare
+                        : relaxed == Side::kHigh ? rare.logical_and(p.advantages > 0)
+                                                 : rare.logical_and(p.advantages < 0);
+  const Tensor blocked = is_clipped(p.advantages, ratio, low, high).logical_and(exempt.logical_not());
   return hard_mask(p, {ratio.clamp_max(ratio_cap), clamps}, blocked, (ratio - 1).abs(),
-                   by_sign(p.advantages, high, low).masked_fill(not_clipped, kUnlimited));
+                   by_sign(p.advantages, high, low).masked_fill(exempt, kUnlimited));
 }
 
 TokenDecision Aspo::operator()(const LossInputs& p) const {

@@ -280,7 +280,7 @@ TEST(ConfigConsistency, ACriticNeedsAnAdvantageThatUsesItAndViceVersa) {
               HasSubstr("the advantage rloo of objective.advantage uses no critic"));
   EXPECT_THAT(refusal_of({"critic.gamma=0.9"}), HasSubstr("critic.gamma is set"));
   EXPECT_THAT(refusal_of({"objective.method=gspo", "objective.advantage=gae", "critic.body=shared"}),
-              HasSubstr("judges whole sequences"));
+              HasSubstr("decides per sequence"));
   EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "critic.body=shared", "critic.warmup_steps=100"}),
               HasSubstr("the policy would never be trained"));
   EXPECT_THAT(refusal_of({"critic.body=own"}), HasSubstr("one of none, shared, separate"));

@@ -229,9 +229,9 @@ std::string escape_controls(std::string_view text, Newlines newlines) {
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const CodePoint point = code_point_at(text, at);
-    const bool layout = point.value == '\n' || point.value == '\t';
-    const bool keep =
-        point.valid && (!in_ranges(kControlOrInvisible, point.value) || (layout && newlines == Newlines::kKeep));
+    const bool is_newline_or_tab = point.value == '\n' || point.value == '\t';
+    const bool keep = point.valid && (!in_ranges(kControlOrInvisible, point.value) ||
+                                      (is_newline_or_tab && newlines == Newlines::kKeep));
     out += keep ? std::string(text.substr(at, point.bytes)) : escape_character(point);
     at += point.bytes;
   }
@@ -243,10 +243,10 @@ std::string escape_json_controls(std::string_view json) {
   out.reserve(json.size());
   for (size_t at = 0; at < json.size();) {
     const CodePoint point = code_point_at(json, at);
-    const bool layout = point.value == '\n' || point.value == '\t';
+    const bool is_newline_or_tab = point.value == '\n' || point.value == '\t';
     if (point.value == '\r') {
       out += ' ';  // strings cannot contain it, so it is between tokens
-    } else if (!point.valid || layout || !in_ranges(kControlOrInvisible, point.value)) {
+    } else if (!point.valid || is_newline_or_tab || !in_ranges(kControlOrInvisible, point.value)) {
       out += json.substr(at, point.bytes);
     } else if (point.value <= 0xFFFF) {
       out += format_string("\\u%04x", point.value);
@@ -304,8 +304,7 @@ std::string format_duration(double seconds) {
 }
 
 std::string format_count(int64_t count) {
-  const double size = std::fabs(static_cast<double>(count));
-  if (size < 1e6) {
+  if (std::fabs(static_cast<double>(count)) < 1e6) {
     std::string digits = std::to_string(std::llabs(count));
     for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
     return (count < 0 ? "-" : "") + digits;

@@ -70,7 +70,7 @@ class Console {
   std::mutex mutex_;
   std::string progress_;           // the latest text given to progress()
   bool progress_shown_ = false;    // terminal: the cursor is on a progress line
-  bool live_shown_ = false;        // terminal: that line was printed by live()
+  bool live_shown_ = false;        // terminal: live() printed that line
   bool progress_pending_ = false;  // no terminal: progress_ has not been printed yet
   bool ever_printed_ = false;      // no terminal: printed_at_ is valid
   double printed_at_ = 0;          // time of the last progress line

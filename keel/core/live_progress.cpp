@@ -14,7 +14,7 @@ void StageMeter::begin(std::string name, int64_t total) {
   name_ = std::move(name);
   total_ = total;
   done_ = tokens_ = 0;
-  began_ = now();
+  begin_time_ = now();
 }
 
 void StageMeter::set(int64_t done, int64_t tokens) {
@@ -32,7 +32,7 @@ std::string StageMeter::text() const {
   const std::scoped_lock lock(mutex_);
   if (name_.empty()) return "";
   std::string text = name_ + " " + std::to_string(done_) + "/" + std::to_string(total_);
-  const double seconds = now() - began_;
+  const double seconds = now() - begin_time_;
   if (tokens_ > 0 && seconds > 0)
     text += ", " + format_count(static_cast<int64_t>(static_cast<double>(tokens_) / seconds + 0.5)) + " tokens/s";
   return text;

@@ -32,7 +32,7 @@ class StageMeter {
   mutable std::mutex mutex_;
   std::string name_;
   int64_t done_ = 0, total_ = 0, tokens_ = 0;
-  double began_ = 0;
+  double begin_time_ = 0;
 };
 
 /// RAII guard: begins a stage and ends it at the end of the scope.

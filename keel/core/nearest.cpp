@@ -50,15 +50,15 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
   // A prefix of a name is an abbreviation: --temp, dppo.
   constexpr size_t kMinPrefix = 4;
   const auto has_prefix = [&](const std::string& candidate) { return normalized(candidate).starts_with(query); };
-  const auto exact = [&](const std::string& candidate) { return normalized(candidate) == query; };
-  if (const auto exact_match = std::find_if(known.begin(), known.end(), exact); exact_match != known.end())
+  const auto is_equal = [&](const std::string& candidate) { return normalized(candidate) == query; };
+  if (const auto exact_match = std::find_if(known.begin(), known.end(), is_equal); exact_match != known.end())
     return *exact_match;
-  const size_t last_part =
-      query.size() - (query.find_last_of('.') + 1);  // npos + 1 is 0: without a dot, the whole name
+  // npos + 1 is 0: a name without a dot is one part.
+  const size_t last_part_size = query.size() - (query.find_last_of('.') + 1);
   if (const auto completed = std::find_if(known.begin(), known.end(), has_prefix);
-      last_part >= kMinPrefix && completed != known.end())
+      last_part_size >= kMinPrefix && completed != known.end())
     return *completed;
-  size_t limit = std::max<size_t>(1, last_part / 3) + 1;  // the smallest distance that is too large
+  size_t limit = std::max<size_t>(1, last_part_size / 3) + 1;  // the smallest distance that is too large
   std::optional<std::string> best;
   for (const std::string& candidate : known) {
     const size_t longer = std::max(candidate.size(), query.size()), shorter = std::min(candidate.size(), query.size());

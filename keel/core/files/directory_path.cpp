@@ -33,8 +33,9 @@ DirectoryPath directory_path(const fs::path& path) {
 }
 
 std::string path_for_libraries(const fs::path& path) {
-  const DirectoryPath at = directory_path(path);
-  return at.directory == AT_FDCWD ? at.name : "/proc/self/fd/" + std::to_string(at.directory) + "/" + at.name;
+  const DirectoryPath resolved = directory_path(path);
+  return resolved.directory == AT_FDCWD ? resolved.name
+                                        : "/proc/self/fd/" + std::to_string(resolved.directory) + "/" + resolved.name;
 }
 
 void redirect(const fs::path& path, int directory) {

@@ -18,7 +18,7 @@ DirectoryPath directory_path(const std::filesystem::path& path);
 /// Returns a path for libraries that open files by name, which follows a locked directory as well (/proc/self/fd).
 std::string path_for_libraries(const std::filesystem::path& path);
 
-/// Returns the name under which a file grows before it gets its own: NAME.partial. In a locked directory, a file of
+/// Returns the temporary name under which a file is written: NAME.partial. In a locked directory, an existing file of
 /// that name is left over from a killed process and is removed. Elsewhere it may be a user's file, and a free name is
 /// chosen.
 std::filesystem::path free_partial_name(const std::filesystem::path& path);

@@ -36,11 +36,11 @@ void fail_to_read(const fs::path& path, int error) {
                     : error == ELOOP                    ? "check the path, and where its links lead"
                                                         : nullptr;
   constexpr size_t kMaxShownPath = 400;  // the path may be longer than the system allows
-  const std::string what =
+  const std::string problem =
       str_cat("cannot read \"", shorten(path.string(), kMaxShownPath), "\": ", error_message(error), "; ");
   const char* machine_fix = resource_fix(error);
-  if (fix == nullptr) throw ReadFailure(what + (machine_fix ? machine_fix : "check the disk and the path"));
-  fail(ExitCode::kBadInput, what, fix);
+  if (fix == nullptr) throw ReadFailure(problem + (machine_fix ? machine_fix : "check the disk and the path"));
+  fail(ExitCode::kBadInput, problem, fix);
 }
 
 void fail_to_write(std::string_view action, const fs::path& path, int error) {
@@ -55,7 +55,7 @@ void fail_to_write(std::string_view action, const fs::path& path, int error) {
   fail_if_in({EISDIR, ELOOP, ENAMETOOLONG, EXDEV, EINVAL}, kPath, "choose another path");
   fail_if_in({ENOSPC, EDQUOT}, kMachine, "free some space or choose a folder on another disk");
   fail_if_in({EFBIG}, kMachine, "raise the file-size limit (ulimit -f) or choose another filesystem");
-  // EIO, ESTALE ... are the machine's fault too, not the path's
+  // EIO, ESTALE ... are failures of the machine, too.
   const char* machine_fix = resource_fix(error);
   fail(kMachine, "cannot ", action, " ", path, ": ", error_message(error), "; ",
        machine_fix ? machine_fix : "check the disk and the system log");

@@ -42,11 +42,11 @@ int write_all(int descriptor, const char* bytes, size_t size) {
 int64_t read_all_at(int descriptor, char* bytes, uint64_t size, uint64_t offset) {
   uint64_t done = 0;
   while (done < size) {
-    const ssize_t got = retry_on_eintr(
+    const ssize_t count = retry_on_eintr(
         [&] { return ::pread(descriptor, bytes + done, size - done, static_cast<off_t>(offset + done)); });
-    if (got < 0) return -1;
-    if (got == 0) break;
-    done += static_cast<uint64_t>(got);
+    if (count < 0) return -1;
+    if (count == 0) break;
+    done += static_cast<uint64_t>(count);
   }
   return static_cast<int64_t>(done);
 }
@@ -60,14 +60,15 @@ int truncate_descriptor(int descriptor, uint64_t size) {
 }
 
 FileHandle open_file(const fs::path& path, int flags) {
-  const DirectoryPath at = directory_path(path);
-  return FileHandle(retry_on_eintr([&] { return ::openat(at.directory, at.name.c_str(), flags | O_CLOEXEC, 0666); }));
+  const DirectoryPath resolved = directory_path(path);
+  return FileHandle(
+      retry_on_eintr([&] { return ::openat(resolved.directory, resolved.name.c_str(), flags | O_CLOEXEC, 0666); }));
 }
 
 /// Fills in the path's status. Returns 0 or the error number. `flags` may be AT_SYMLINK_NOFOLLOW.
 int get_status(const fs::path& path, struct stat& status, int flags = 0) {
-  const DirectoryPath at = directory_path(path);
-  return ::fstatat(at.directory, at.name.c_str(), &status, flags) == 0 ? 0 : errno;
+  const DirectoryPath resolved = directory_path(path);
+  return ::fstatat(resolved.directory, resolved.name.c_str(), &status, flags) == 0 ? 0 : errno;
 }
 
 /// Returns whether the path exists, even as a dangling link.
@@ -78,13 +79,13 @@ bool entry_exists(const fs::path& path) {
 
 /// Returns the path of the directory entry, for removing or renaming. A locked directory's own handle cannot do that.
 DirectoryPath entry_path(const fs::path& path) {
-  const DirectoryPath at = directory_path(path);
-  return at.name == "." ? DirectoryPath{AT_FDCWD, path.native()} : at;
+  const DirectoryPath resolved = directory_path(path);
+  return resolved.name == "." ? DirectoryPath{AT_FDCWD, path.native()} : resolved;
 }
 
 int remove_name(const fs::path& path, int flags = 0) {
-  const DirectoryPath at = entry_path(path);
-  return ::unlinkat(at.directory, at.name.c_str(), flags) == 0 ? 0 : errno;
+  const DirectoryPath resolved = entry_path(path);
+  return ::unlinkat(resolved.directory, resolved.name.c_str(), flags) == 0 ? 0 : errno;
 }
 
 int rename_to(const fs::path& from, const fs::path& to, unsigned flags = 0) {
@@ -144,7 +145,7 @@ std::string full_path(const fs::path& path) {
 InputFile InputFile::open(const fs::path& path) {
   InputFile file;
   file.path_ = path;
-  file.handle_ = open_file(path, O_RDONLY | O_NONBLOCK);  // opening a named pipe must not block; it is refused below
+  file.handle_ = open_file(path, O_RDONLY | O_NONBLOCK);  // opening a named pipe must not block; it is rejected below
   struct stat status {};
   if (!file.handle_.is_open() || ::fstat(file.handle_.get(), &status) != 0) fail_to_read(path, errno);
   if (S_ISDIR(status.st_mode)) fail_to_read(path, EISDIR);
@@ -163,11 +164,11 @@ bool InputFile::was_changed() const {
 }
 
 void InputFile::read_at(uint64_t offset, std::span<std::byte> to) const {
-  const int64_t got = read_all_at(handle_.get(), reinterpret_cast<char*>(to.data()), to.size(), offset);
-  if (got < 0) fail_to_read(path_, errno);
-  if (static_cast<uint64_t>(got) != to.size()) {
+  const int64_t count = read_all_at(handle_.get(), reinterpret_cast<char*>(to.data()), to.size(), offset);
+  if (count < 0) fail_to_read(path_, errno);
+  if (static_cast<uint64_t>(count) != to.size()) {
     fail(ExitCode::kBadInput, "cannot read ", path_, ": expected ", to.size(), " bytes at ", offset,
-         ", but the file ends at ", offset + static_cast<uint64_t>(got), " (it had ", size_,
+         ", but the file ends at ", offset + static_cast<uint64_t>(count), " (it had ", size_,
          " bytes when it was opened); do not change files that are being read");
   }
 }
@@ -195,12 +196,13 @@ bool path_exists(const fs::path& path) { return file_mode(path) != 0; }
 bool is_folder(const fs::path& path) { return S_ISDIR(file_mode(path)); }
 
 fs::path free_partial_name(const fs::path& path) {
-  const std::string usual = path.string() + ".partial";
-  if (!entry_exists(usual) || (directory_path(path).directory != AT_FDCWD && remove_name(usual) == 0)) return usual;
-  const std::string own = usual + "-" + std::to_string(::getpid()) + "-";
+  const std::string partial = path.string() + ".partial";
+  if (!entry_exists(partial) || (directory_path(path).directory != AT_FDCWD && remove_name(partial) == 0))
+    return partial;
+  const std::string prefix = partial + "-" + std::to_string(::getpid()) + "-";
   int number = 1;
-  while (entry_exists(own + std::to_string(number))) ++number;
-  return own + std::to_string(number);
+  while (entry_exists(prefix + std::to_string(number))) ++number;
+  return prefix + std::to_string(number);
 }
 
 DurableFile::DurableFile(fs::path path, Existing existing) : path_(std::move(path)), existing_(existing) {
@@ -208,8 +210,8 @@ DurableFile::DurableFile(fs::path path, Existing existing) : path_(std::move(pat
   if (existing_ == Existing::kStays && entry_exists(path_))
     fail_to_write("write", path_, EEXIST);  // dangling links included
   // Renaming onto /dev/null would replace the device by a file. Renaming onto /dev/stdout would replace the link.
-  std::error_code no_link;
-  const bool is_stream = fs::read_symlink(path_, no_link).string().starts_with("/proc/");
+  std::error_code ignored;
+  const bool is_stream = fs::read_symlink(path_, ignored).string().starts_with("/proc/");
   if (get_status(path_, status) == 0 && (is_stream || !S_ISREG(status.st_mode))) {
     fail(ExitCode::kBadConfiguration, "cannot write ", path_, ": ",
          S_ISDIR(status.st_mode) ? "a folder" : "a special file", " has that name; choose another name");
@@ -324,9 +326,9 @@ void truncate_file(const fs::path& path, uint64_t size) {
   const FileHandle handle = open_file(path, O_WRONLY);
   struct stat status {};
   if (!handle.is_open() || ::fstat(handle.get(), &status) != 0) fail_to_write("cut", path, errno);
-  const auto has = static_cast<uint64_t>(status.st_size);
-  if (has < size) {
-    fail(ExitCode::kBadInput, "cannot cut ", path, " to ", size, " bytes: it has only ", has,
+  const auto actual_size = static_cast<uint64_t>(status.st_size);
+  if (actual_size < size) {
+    fail(ExitCode::kBadInput, "cannot cut ", path, " to ", size, " bytes: it has only ", actual_size,
          "; recorded bytes are missing, so restore the file or start a new run");
   }
   if (const int error = truncate_descriptor(handle.get(), size); error != 0) fail_to_write("cut", path, error);
@@ -373,18 +375,18 @@ void CreateDirectories::operator()(const fs::path& path) const {
     // A moved locked directory no longer has the parents in this path.
     if (is_redirected && directory_path(folder).directory == AT_FDCWD) continue;
     struct stat status {};
-    const int missing = get_status(folder, status);
-    if (missing == 0 && !S_ISDIR(status.st_mode)) {
+    const int status_error = get_status(folder, status);
+    if (status_error == 0 && !S_ISDIR(status.st_mode)) {
       fail(ExitCode::kBadConfiguration, "cannot create the folder ", path, ": a file is in the way at ", folder,
            "; remove it or choose another folder");
     }
-    if (missing == 0) continue;
-    if (missing != ENOENT) fail_to_write("create the folder", folder, missing);
-    const DirectoryPath at = directory_path(folder);
-    const int error = ::mkdirat(at.directory, at.name.c_str(), 0777) == 0 ? 0 : errno;
-    // Another process may have made the same folder at the same time.
-    const bool there = error == 0 || (error == EEXIST && get_status(folder, status) == 0 && S_ISDIR(status.st_mode));
-    if (!there) fail_to_write("create the folder", folder, error);
+    if (status_error == 0) continue;
+    if (status_error != ENOENT) fail_to_write("create the folder", folder, status_error);
+    const DirectoryPath resolved = directory_path(folder);
+    const int error = ::mkdirat(resolved.directory, resolved.name.c_str(), 0777) == 0 ? 0 : errno;
+    // Another process may have created the same folder at the same time.
+    const bool exists = error == 0 || (error == EEXIST && get_status(folder, status) == 0 && S_ISDIR(status.st_mode));
+    if (!exists) fail_to_write("create the folder", folder, error);
     sync_directory(parent_folder(folder));
   }
 }

@@ -112,7 +112,7 @@ void write_atomically(const std::filesystem::path& path, std::string_view bytes,
 /// A file that one writer appends complete lines or other records to.
 class AppendFile {
  public:
-  /// Opens or creates the file. Removes a last line without a newline, which a crash has torn. Does not follow links.
+  /// Opens or creates the file. Removes an incomplete last line, which a crash leaves. Does not follow links.
   static AppendFile open(const std::filesystem::path& path);
   /// Appends `line` and a newline. After a failure, the file ends with the last complete line.
   void append_line(std::string_view line);

@@ -12,9 +12,9 @@
 namespace keel {
 
 std::optional<uint64_t> free_space(const std::filesystem::path& folder) {
-  const DirectoryPath at = directory_path(folder);
-  const FileHandle handle(
-      retry_on_eintr([&] { return ::openat(at.directory, at.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  const DirectoryPath resolved = directory_path(folder);
+  const FileHandle handle(retry_on_eintr(
+      [&] { return ::openat(resolved.directory, resolved.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   struct statvfs disk {};
   if (!handle.is_open() || retry_on_eintr([&] { return ::fstatvfs(handle.get(), &disk); }) != 0) return {};
   if (disk.f_blocks == 0) return {};  // some network filesystems report no blocks

@@ -23,9 +23,9 @@ LineReader LineReader::open(const std::filesystem::path& path) {
 LineReader LineReader::of(FileHandle handle, std::string name) {
   const auto open = std::make_shared<const FileHandle>(std::move(handle));
   return LineReader([open, name = std::move(name)](std::span<char> to) {
-    const ssize_t got = retry_on_eintr([&] { return ::read(open->get(), to.data(), to.size()); });
-    if (got < 0) fail_to_read(name, errno);
-    return static_cast<size_t>(got);
+    const ssize_t count = retry_on_eintr([&] { return ::read(open->get(), to.data(), to.size()); });
+    if (count < 0) fail_to_read(name, errno);
+    return static_cast<size_t>(count);
   });
 }
 
@@ -33,20 +33,20 @@ bool LineReader::next(std::string& line, size_t max_bytes) {
   line.clear();
   had_newline_ = false;
   while (line.size() <= max_bytes) {
-    if (at_ == end_) {
+    if (position_ == end_) {
       end_ = read_(buffer_);
-      at_ = 0;
+      position_ = 0;
       if (end_ == 0) return !line.empty();
     }
     const std::string_view rest =
-        std::string_view(buffer_).substr(at_, std::min(end_ - at_, max_bytes + 1 - line.size()));
+        std::string_view(buffer_).substr(position_, std::min(end_ - position_, max_bytes + 1 - line.size()));
     const size_t newline = rest.find('\n');
     line.append(rest.substr(0, newline));
     if (newline != std::string_view::npos) {
-      at_ += newline + 1;
+      position_ += newline + 1;
       return had_newline_ = true;
     }
-    at_ += rest.size();
+    position_ += rest.size();
   }
   return true;
 }

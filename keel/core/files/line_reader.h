@@ -32,7 +32,7 @@ class LineReader {
 
   ReadSome read_;
   std::string buffer_ = std::string(size_t{64} << 10, '\0');
-  size_t at_ = 0, end_ = 0;  // the unread part of buffer_
+  size_t position_ = 0, end_ = 0;  // the unread part of buffer_
   bool had_newline_ = false;
 };
 

@@ -46,11 +46,11 @@ LockedDirectory::~LockedDirectory() {
 
 std::optional<fs::path> LockedDirectory::current_path() const {
   if (leads_to(path_, handle_.get())) return path_;
-  std::string now(PATH_MAX, '\0');
+  std::string current(PATH_MAX, '\0');
   const std::string link = "/proc/self/fd/" + std::to_string(handle_.get());
-  const ssize_t length = ::readlink(link.c_str(), now.data(), now.size());
-  now.resize(std::max<ssize_t>(length, 0));
-  return leads_to(now, handle_.get()) ? std::optional<fs::path>(now) : std::nullopt;
+  const ssize_t length = ::readlink(link.c_str(), current.data(), current.size());
+  current.resize(std::max<ssize_t>(length, 0));
+  return leads_to(current, handle_.get()) ? std::optional<fs::path>(current) : std::nullopt;
 }
 
 }  // namespace keel

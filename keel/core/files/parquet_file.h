@@ -15,8 +15,8 @@
 
 namespace keel {
 
-inline constexpr int64_t kMaxParquetMemory = int64_t{1}
-                                             << 30;  // limit for decoded pages and values, whatever a file claims
+/// The limit for decoded pages and values, whatever a file claims.
+inline constexpr int64_t kMaxParquetMemory = int64_t{1} << 30;
 
 /// Opens a file that reads `rows_at_once` rows at a time, page by page, from `memory`. Verifies page checksums.
 arrow::Result<std::unique_ptr<parquet::arrow::FileReader>> open_parquet(const std::filesystem::path& path,
@@ -26,8 +26,8 @@ arrow::Result<std::unique_ptr<parquet::arrow::FileReader>> open_parquet(const st
 /// Returns the first line of an Arrow message.
 std::string arrow_message(const std::string& message);
 
-/// Runs a call of the library and returns its error in one line, or an empty string. Converts the library's exceptions,
-/// which it does not all catch itself. Keel's Errors are rethrown.
+/// Runs a call of Arrow and returns its error in one line, or an empty string. Also converts exceptions, because Arrow
+/// does not catch all of them. Keel's Errors are rethrown.
 template <class Call>
 std::string arrow_problem(const Call& call) {
   arrow::Status status;

@@ -26,8 +26,8 @@ size_t utf8_length(std::string_view text) {
   }
   const unsigned second = byte(1);
   const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-  const bool beyond = (lead == 0xED && second >= 0xA0) || (lead == 0xF4 && second >= 0x90);
-  return overlong || beyond ? 0 : length;
+  const bool out_of_range = (lead == 0xED && second >= 0xA0) || (lead == 0xF4 && second >= 0x90);
+  return overlong || out_of_range ? 0 : length;
 }
 
 /// Rejects invalid UTF-8 and control characters: yaml-cpp treats byte 4 as the end of the file and text with zero bytes
@@ -214,9 +214,9 @@ void apply_override(ConfigTree& tree, std::string_view assignment, const ValueRe
       builder.refuse(0, "a part of the key is empty; expected key=value, such as rollout.temperature=1.0");
   }
   check_characters(assignment.substr(equals + 1), builder, 0);
-  TreeBuilder own = builder;  // paths in it are relative
-  read(assignment.substr(equals + 1), own);
-  ConfigTree value = std::move(own).finish();
+  TreeBuilder value_builder = builder;  // paths in it are relative
+  read(assignment.substr(equals + 1), value_builder);
+  ConfigTree value = std::move(value_builder).finish();
   parent_mapping(tree, parts, builder)[parts.back()] = std::move(value.value);
   erase_lines_below(tree, path);
   tree.lines[path] = 0;

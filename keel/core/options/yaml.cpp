@@ -32,7 +32,8 @@ int line_of(const YAML::Mark& mark) { return mark.line + 1; }  // 0 for yaml-cpp
 
 class YamlEvents : public YAML::EventHandler {
  public:
-  YamlEvents(TreeBuilder& builder, Anchors anchors) : builder_(builder), resolves_(anchors == Anchors::kResolved) {}
+  YamlEvents(TreeBuilder& builder, Anchors anchors)
+      : builder_(builder), resolves_aliases_(anchors == Anchors::kResolved) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ > 0) {
@@ -47,7 +48,7 @@ class YamlEvents : public YAML::EventHandler {
     add_event({Event::kNull, "", line_of(mark)});
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    if (!resolves_) refuse_anchor(mark);
+    if (!resolves_aliases_) refuse_anchor(mark);
     replay(anchors_.at(anchor), line_of(mark));
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -103,7 +104,7 @@ class YamlEvents : public YAML::EventHandler {
       case Event::kEnd:
         builder_.end();
     }
-    if (!resolves_) return;
+    if (!resolves_aliases_) return;
     bytes_ += event.value.size();
     if (events_.size() >= kMaxEvents || bytes_ > kMaxBytes)
       builder_.refuse(line, "the aliases (*name) make this too large; write it out");
@@ -112,7 +113,7 @@ class YamlEvents : public YAML::EventHandler {
 
   void add_scalar(const Event& event) {
     if (builder_.expects_key()) {
-      if (resolves_ && event.value == "<<") {
+      if (resolves_aliases_ && event.value == "<<") {
         builder_.refuse(event.line, "YAML's merge key (<<) is not read; write the keys out");
       }
       return builder_.key(event.value, event.line);
@@ -144,7 +145,7 @@ class YamlEvents : public YAML::EventHandler {
   }
   void begin_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) {
     if (anchor == YAML::NullAnchor) return;
-    if (!resolves_) refuse_anchor(mark);
+    if (!resolves_aliases_) refuse_anchor(mark);
     anchors_[anchor] = events_.size();
   }
   void check_container(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -153,7 +154,7 @@ class YamlEvents : public YAML::EventHandler {
   }
 
   TreeBuilder& builder_;
-  bool resolves_;
+  bool resolves_aliases_;
   int documents_ = 0;
   std::vector<Event> events_;  // all so far, if aliases are resolved
   size_t bytes_ = 0;
@@ -191,8 +192,8 @@ void read_yaml(std::string_view text, TreeBuilder& builder, Anchors anchors) {
     while (parser.HandleNextDocument(events)) {
     }
   } catch (const YAML::Exception& error) {
-    const bool is_open = error.msg == YAML::ErrorMsg::EOF_IN_SCALAR || error.msg == YAML::ErrorMsg::DOC_IN_SCALAR;
-    builder.refuse(line_of(error.mark), "not valid YAML: ", is_open ? "a quote is never closed" : error.msg);
+    const bool is_unclosed = error.msg == YAML::ErrorMsg::EOF_IN_SCALAR || error.msg == YAML::ErrorMsg::DOC_IN_SCALAR;
+    builder.refuse(line_of(error.mark), "not valid YAML: ", is_unclosed ? "a quote is never closed" : error.msg);
   }
 }
 

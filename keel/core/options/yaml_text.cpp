@@ -60,27 +60,28 @@ bool is_float(std::string_view text) {
 
 /// Parses all of `text` as a T. Removes a leading '+', which from_chars does not accept.
 template <class T, class... Base>
-bool read_number(std::string_view text, T& number, Base... base) {
+bool parse_number(std::string_view text, T& number, Base... base) {
   if (text.starts_with('+')) text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base...);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-Json integer(std::string_view text, const std::string& location) {
+Json parse_integer(std::string_view text, const std::string& location) {
   std::string_view digits = text;
   skip_sign(digits);
-  const bool octal = digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of('0') != std::string_view::npos;
-  if (octal)
+  const bool may_be_octal =
+      digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of('0') != std::string_view::npos;
+  if (may_be_octal)
     fail(ExitCode::kBadConfiguration, location, ": got ", text,
          ", which is octal in YAML 1.1 (TRL, verl) and decimal in YAML 1.2; ",
          "write it without the leading zero, or with 0o if it is octal");
-  if (int64_t number = 0; read_number(text, number)) return number;
-  if (uint64_t number = 0; read_number(text, number)) return number;
+  if (int64_t number = 0; parse_number(text, number)) return number;
+  if (uint64_t number = 0; parse_number(text, number)) return number;
   fail(ExitCode::kBadConfiguration, location, ": got ", text, ", expected an integer that fits 64 bits");
 }
 
-Json floating_point(std::string_view text, const std::string& location) {
-  if (double number = 0; read_number(text, number) && std::isfinite(number)) return number;
+Json parse_float(std::string_view text, const std::string& location) {
+  if (double number = 0; parse_number(text, number) && std::isfinite(number)) return number;
   fail(ExitCode::kBadConfiguration, location, ": got ", text, ", expected a number that fits 64-bit floating point");
 }
 
@@ -92,11 +93,11 @@ Json plain_scalar(std::string_view text, const std::string& location) {
   if (contains(text, kNull)) return nullptr;
   if (contains(text, kTrue)) return true;
   if (contains(text, kFalse)) return false;
-  if (is_integer(text)) return integer(text, location);
-  if (is_float(text)) return floating_point(text, location);
+  if (is_integer(text)) return parse_integer(text, location);
+  if (is_float(text)) return parse_float(text, location);
   uint64_t number = 0;
-  if (text.starts_with("0x") && read_number(text.substr(2), number, 16)) return number;
-  if (text.starts_with("0o") && read_number(text.substr(2), number, 8)) return number;
+  if (text.starts_with("0x") && parse_number(text.substr(2), number, 16)) return number;
+  if (text.starts_with("0o") && parse_number(text.substr(2), number, 8)) return number;
   std::string_view unsigned_text = text;
   skip_sign(unsigned_text);
   if (contains(unsigned_text, kInfinity) || contains(text, kNotANumber)) {

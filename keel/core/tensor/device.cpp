@@ -76,18 +76,18 @@ int64_t use_threads(int64_t threads) {
   return at::get_num_threads();
 }
 
-void use_deterministic_reductions(bool always) {
-  at::globalContext().setDeterministicAlgorithms(always, /*warn_only=*/false);
+void use_deterministic_reductions(bool enabled) {
+  at::globalContext().setDeterministicAlgorithms(enabled, /*warn_only=*/false);
   // Does not fill new tensors, which would only cost time.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
-  if (always) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // cuBLAS requires it for determinism
+  if (enabled) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // cuBLAS requires it for determinism
 }
 
 void synchronize(at::Device device) {
   if (!device.is_cuda()) return;
   const c10::impl::VirtualGuardImpl cuda(at::kCUDA);
-  cuda.synchronizeStream(
-      cuda.getStream(device));  // synchronizing the device would break another thread's graph capture
+  // Synchronizing the whole device would break another thread's graph capture.
+  cuda.synchronizeStream(cuda.getStream(device));
 }
 
 Tensor to_device_async(const Tensor& tensor, at::Device device) {

@@ -17,7 +17,7 @@ int64_t use_threads(int64_t threads);
 
 /// Makes GPU reductions deterministic, so that repeated computations are bitwise equal. Must be called before the
 /// device is used.
-void use_deterministic_reductions(bool always);
+void use_deterministic_reductions(bool enabled);
 
 /// Waits for the work that this thread has queued on the device, for example to measure time.
 void synchronize(at::Device device);

@@ -73,7 +73,7 @@ struct Rollout {
   Finish finish = Finish::kStop;
   uint64_t policy_version = 0;  // number of updates of the sampling weights
   double reward = 0;
-  bool has_reward = true;  // unscored rollouts are left out of statistics and updates
+  bool has_reward = true;  // unscored rollouts are excluded from statistics and updates
 };
 
 }  // namespace keel

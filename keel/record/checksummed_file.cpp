@@ -12,7 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kHexDigits = 8;  // of a CRC-32C
+constexpr size_t kHexDigits = 8;                    // of a CRC-32C
+constexpr size_t kNoLimit = std::string::npos - 1;  // LineReader adds 1
 
 /// Gets each complete line without its newline, and the offset of the next line. Returns whether to continue.
 using LineVisitor = std::function<bool(std::string_view line, uint64_t next)>;
@@ -20,7 +21,7 @@ using LineVisitor = std::function<bool(std::string_view line, uint64_t next)>;
 void visit_lines(const fs::path& path, const LineVisitor& visitor) {
   LineReader lines = LineReader::open(path);
   uint64_t next = 0;
-  for (std::string line; lines.next(line, std::string::npos - 1) && lines.had_newline();) {
+  for (std::string line; lines.next(line, kNoLimit) && lines.had_newline();) {
     next += line.size() + 1;
     if (!visitor(line, next)) return;
   }
@@ -67,16 +68,16 @@ void truncate_to_lines(const fs::path& path, size_t count) {
 }
 
 std::optional<fs::path> restore_unchanged_lines(const fs::path& path, const LineChecksums& expected) {
-  std::optional<fs::path> kept;
+  std::optional<fs::path> old_copy;
   if (has_file(path)) {
-    for (int number = 1; !kept || has_file(*kept); ++number)
-      kept = path.string() + ".damaged" + (number > 1 ? "-" + std::to_string(number) : "");
-    copy_durably(path, *kept);
+    for (int number = 1; !old_copy || has_file(*old_copy); ++number)
+      old_copy = path.string() + ".damaged" + (number > 1 ? "-" + std::to_string(number) : "");
+    copy_durably(path, *old_copy);
   }
   DurableFile restored(path);
   auto next = expected.begin();
-  if (kept)
-    visit_lines(*kept, [&](std::string_view line, uint64_t) {
+  if (old_copy)
+    visit_lines(*old_copy, [&](std::string_view line, uint64_t) {
       const auto found = std::find(next, expected.end(), crc32c(line));
       if (found == expected.end()) return true;
       restored.write(std::string(line) + "\n");
@@ -84,7 +85,7 @@ std::optional<fs::path> restore_unchanged_lines(const fs::path& path, const Line
       return next != expected.end();
     });
   restored.commit();
-  return kept;
+  return old_copy;
 }
 
 std::string to_hex(const LineChecksums& checksums) {

@@ -24,11 +24,11 @@ namespace fs = std::filesystem;
 
 /// Returns the run's id, or a hash if it has none that can be part of a file name.
 std::string export_id(const fs::path& folder, const ExportedRun& run) {
-  constexpr size_t kMaxLength = 32, kDigits = 16;
+  constexpr size_t kMaxLength = 32, kHashDigits = 16;
   const std::string id = find_run_id(folder);
-  const auto plain = [](char c) { return is_letter(c) || is_digit(c); };
-  if (!id.empty() && id.size() <= kMaxLength && std::all_of(id.begin(), id.end(), plain)) return id;
-  return sha256_hex(run.name + "\n" + run.config).substr(0, kDigits);
+  const auto is_alphanumeric = [](char c) { return is_letter(c) || is_digit(c); };
+  if (!id.empty() && id.size() <= kMaxLength && std::all_of(id.begin(), id.end(), is_alphanumeric)) return id;
+  return sha256_hex(run.name + "\n" + run.config).substr(0, kHashDigits);
 }
 
 /// A locked folder is a running run. Otherwise the newest checkpoint tells whether the run finished.
@@ -45,9 +45,9 @@ void keep_metrics(ExportedRun& run, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (known.contains(name)) continue;
     const std::vector<std::string> all(known.begin(), known.end());
-    const std::optional<std::string> near = nearest_name(name, all);
+    const std::optional<std::string> suggestion = nearest_name(name, all);
     fail(ExitCode::kBadConfiguration, "--metric: the run ", run.name, " has no metric ", name, "; ",
-         near ? "did you mean " + *near + "?" : "it has " + joined(all));
+         suggestion ? "did you mean " + *suggestion + "?" : "it has " + joined(all));
   }
   for (ExportedStep& step : run.steps) {
     std::erase_if(step.values, [&](const auto& value) {
@@ -63,10 +63,10 @@ void keep_metrics(ExportedRun& run, const std::vector<std::string>& names) {
 }
 
 /// Adds an evaluation to the step before it.
-void merge(const ExportedStep& more, ExportedStep& step) {
-  step.values.insert(more.values.begin(), more.values.end());
-  step.histograms.insert(more.histograms.begin(), more.histograms.end());
-  step.texts.insert(more.texts.begin(), more.texts.end());
+void add_evaluation(const ExportedStep& evaluation, ExportedStep& step) {
+  step.values.insert(evaluation.values.begin(), evaluation.values.end());
+  step.histograms.insert(evaluation.histograms.begin(), evaluation.histograms.end());
+  step.texts.insert(evaluation.texts.begin(), evaluation.texts.end());
 }
 
 void require_free_target(const fs::path& target, bool overwrite) {
@@ -86,13 +86,13 @@ ExportedRun read_for_export(const fs::path& folder, const std::vector<std::strin
     if (run.steps.empty() || run.steps.back().step != step.step)
       run.steps.push_back(std::move(step));
     else  // an evaluation; its `updates` are those of the step
-      merge(step, run.steps.back());
+      add_evaluation(step, run.steps.back());
   });
   run.samples = read_exported_samples(folder);
   if (run.steps.empty())
     fail(ExitCode::kBadInput, (folder / "metrics.jsonl").string(), ": has no rows yet; export it after the first step");
-  constexpr uint64_t kMaxConfig = uint64_t{1} << 20;
-  if (path_exists(folder / "config.yaml")) run.config = read_file(folder / "config.yaml", kMaxConfig);
+  constexpr uint64_t kMaxConfigBytes = uint64_t{1} << 20;
+  if (path_exists(folder / "config.yaml")) run.config = read_file(folder / "config.yaml", kMaxConfigBytes);
   run.id = export_id(folder, run);
   run.settings = json_if_any(folder / "used.json");
   run.status = run_status(folder);
@@ -109,11 +109,11 @@ fs::path export_csv(const ExportedRun& run, const fs::path& file, bool overwrite
 fs::path export_tensorboard(const ExportedRun& run, const fs::path& folder, bool overwrite) {
   if (path_exists(folder) && is_folder(folder)) {
     for (const std::string& name : list_directory(folder)) {
-      const bool own = EventFile::is_own(name, run.id);
-      if (name.find("tfevents") != std::string::npos && !(overwrite && own))
+      const bool is_own = EventFile::is_own(name, run.id);
+      if (name.find("tfevents") != std::string::npos && !(overwrite && is_own))
         fail(ExitCode::kBadConfiguration, folder.string(), " contains the event file ", name,
-             own ? "" : " of another run", "; TensorBoard would mix the curves. Choose another folder",
-             own ? ", or replace it with --overwrite" : "");
+             is_own ? "" : " of another run", "; TensorBoard would mix the curves. Choose another folder",
+             is_own ? ", or replace it with --overwrite" : "");
     }
   }
   EventFile file = EventFile::begin(folder, run.config, run.id);
@@ -145,16 +145,16 @@ std::string export_to_tracker(const std::string& tool, const std::string& python
                {"begin", run.steps.front().time},
                {"folder", full_path(folder)},
                {"overwrite", overwrite}});
-  const auto require = [&](const std::optional<std::string>& failure) {
+  const auto require_success = [&](const std::optional<std::string>& failure) {
     if (failure) fail(ExitCode::kHealthGuard, "--", tool, ": the export failed: ", *failure);
   };
   for (const ExportedStep& step : run.steps) {
     Json row = step.values;
     row["step"] = step.step;
     row[kClockMetric] = step.time;
-    require(bridge.add(json_line(row)));
+    require_success(bridge.add(json_line(row)));
   }
-  require(bridge.end(run.status));
+  require_success(bridge.end(run.status));
   return bridge.target();
 }
 

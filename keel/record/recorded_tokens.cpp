@@ -16,6 +16,7 @@
 namespace keel {
 namespace {
 
+constexpr int64_t kMaxUpdates = 4096;      // of a step; later ones are counted as the last
 constexpr size_t kMaxListed = 20;          // rows of a table of blocked tokens
 constexpr size_t kMaxLargest = 10;         // rows of the table of mismatches
 constexpr size_t kMaxThresholds = 8;       // lines in a chart
@@ -54,24 +55,25 @@ std::string display_text(const std::string& text, size_t bytes) {
   return escape_controls(shorten(text, bytes), Newlines::kKeep);
 }
 
-/// Returns a maximum length per text, halved until all texts fit into `bytes`.
+/// Returns a maximum length per text: `length`, halved until all texts fit into `bytes`.
 template <class Texts>
-size_t fitting_length(const Texts& texts, size_t length, size_t bytes) {
+size_t find_length_limit(const Texts& texts, size_t length, size_t bytes) {
+  constexpr size_t kMinLength = 12;
   const auto total = [&] {
     size_t sum = 0;
     for (const std::string& text : texts) sum += std::min(text.size(), length);
     return sum;
   };
-  while (length > 12 && total() > bytes) length /= 2;
+  while (length > kMinLength && total() > bytes) length /= 2;
   return length;
 }
 
 }  // namespace
 
-/// Accumulates statistics of rows.
-class LiveTokenRecords::Digest {
+/// Accumulates statistics of all rows, and the rows of selected completions.
+class LiveTokenRecords::Accumulator {
  public:
-  explicit Digest(size_t max_rows) : max_rows_(max_rows) {
+  explicit Accumulator(size_t max_rows) : max_rows_(max_rows) {
     for (const ShownColumn& column : kShownColumns) out_.rows.columns.push_back({column.name});
   }
 
@@ -90,7 +92,7 @@ class LiveTokenRecords::Digest {
     if (const Json texts = value_of("prompts"); texts.is_object())  // older files have none
       for (const auto& [id, text] : texts.items()) prompts_of_file_.emplace(id, text.get<std::string>());
     out_.steps.push_back(std::move(step));
-    completion_known_ = false;
+    has_completion_ = false;
   }
 
   void add(const TokenRow& row) {
@@ -106,10 +108,10 @@ class LiveTokenRecords::Digest {
     add_to_completion(row);
   }
 
-  /// Records an error, in the file that was begun or before any.
-  void note_damage(const std::string& what, bool begun) {
-    const bool has_rows = begun && out_.steps.back().rows > 0;
-    if (begun) out_.steps.back().is_whole = false;
+  /// Records an error of a file. `file_begun`: begin_file() was called for it.
+  void add_damage(const std::string& what, bool file_begun) {
+    const bool has_rows = file_begun && out_.steps.back().rows > 0;
+    if (file_begun) out_.steps.back().is_complete = false;
     out_.damage.push_back(what + (has_rows ? " (earlier rows are shown)" : ""));
   }
 
@@ -117,12 +119,12 @@ class LiveTokenRecords::Digest {
     drop_unselected();
     RecordedTokens out = out_;
     for (size_t sign = 0; sign < 2; ++sign) {
-      out.most_blocked[sign] = most_affected(tallies_[sign], &Tally::blocked);
-      out.most_outside[sign] = most_affected(tallies_[sign], &Tally::outside);
+      out.most_blocked[sign] = most_affected(sums_by_sign_[sign], &TokenSums::blocked);
+      out.most_outside[sign] = most_affected(sums_by_sign_[sign], &TokenSums::outside);
     }
     out.thresholds.assign(thresholds_.begin(), thresholds_.end());
     out.mismatch = mismatch();
-    out.rows.texts = fitted_texts();
+    out.rows.texts = shortened_texts();
     add_prompts(out.rows);
     std::erase_if(out.rows.columns, [](const RecordedRows::Column& column) {
       return std::ranges::all_of(column.values, [](float value) { return std::isnan(value); });
@@ -133,58 +135,58 @@ class LiveTokenRecords::Digest {
 
  private:
   /// Sums for a vocabulary token with one sign of advantage.
-  struct Tally {
+  struct TokenSums {
     std::string text;
     int64_t total = 0;
-    struct Sums {
+    struct Totals {
       int64_t count = 0, entropies = 0;
       double mu = 0, entropy = 0;
     } blocked, outside;
   };
 
-  using Tallies = std::unordered_map<int32_t, Tally>;
+  using TokenSumsById = std::unordered_map<int32_t, TokenSums>;
 
-  static void add_to(Tally::Sums& sums, const TokenRow& row) {
-    ++sums.count;
-    sums.mu += std::exp(double{row.log_mu});
+  static void add_to(TokenSums::Totals& totals, const TokenRow& row) {
+    ++totals.count;
+    totals.mu += std::exp(double{row.log_mu});
     if (!std::isfinite(row.entropy)) return;
-    ++sums.entropies;
-    sums.entropy += row.entropy;
+    ++totals.entropies;
+    totals.entropy += row.entropy;
   }
 
-  static std::vector<AffectedToken> most_affected(const Tallies& tallies, Tally::Sums Tally::*which) {
-    std::vector<std::pair<int32_t, const Tally*>> found;
-    for (const auto& [id, tally] : tallies)
-      if ((tally.*which).count > 0) found.emplace_back(id, &tally);
+  static std::vector<AffectedToken> most_affected(const TokenSumsById& sums_by_id, TokenSums::Totals TokenSums::*kind) {
+    std::vector<std::pair<int32_t, const TokenSums*>> affected;
+    for (const auto& [id, token_sums] : sums_by_id)
+      if ((token_sums.*kind).count > 0) affected.emplace_back(id, &token_sums);
     const auto precedes = [&](const auto& a, const auto& b) {
-      const int64_t first = (a.second->*which).count, second = (b.second->*which).count;
+      const int64_t first = (a.second->*kind).count, second = (b.second->*kind).count;
       return first != second ? first > second : a.first < b.first;
     };
-    const size_t count = std::min(found.size(), kMaxListed);
-    std::partial_sort(found.begin(), found.begin() + static_cast<long>(count), found.end(), precedes);
-    std::vector<AffectedToken> most;
+    const size_t count = std::min(affected.size(), kMaxListed);
+    std::partial_sort(affected.begin(), affected.begin() + static_cast<long>(count), affected.end(), precedes);
+    std::vector<AffectedToken> result;
     for (size_t i = 0; i < count; ++i) {
-      const Tally& tally = *found[i].second;
-      const Tally::Sums& sums = tally.*which;
-      most.push_back({tally.text, tally.total, sums.count, sums.mu / static_cast<double>(sums.count),
-                      sums.entropies > 0 ? sums.entropy / static_cast<double>(sums.entropies)
-                                         : std::numeric_limits<double>::quiet_NaN()});
+      const TokenSums& token_sums = *affected[i].second;
+      const TokenSums::Totals& totals = token_sums.*kind;
+      result.push_back({token_sums.text, token_sums.total, totals.count, totals.mu / static_cast<double>(totals.count),
+                        totals.entropies > 0 ? totals.entropy / static_cast<double>(totals.entropies)
+                                             : std::numeric_limits<double>::quiet_NaN()});
     }
-    return most;
+    return result;
   }
 
   void count_by_sign(const TokenRow& row, size_t sign, RecordedStep& step) {
-    const auto update = static_cast<size_t>(std::clamp<int64_t>(row.update, 0, 4095));
+    const auto update = static_cast<size_t>(std::clamp<int64_t>(row.update, 0, kMaxUpdates - 1));
     if (out_.by_update.size() <= update) out_.by_update.resize(update + 1);
     for (TokenCounts* counts : {&step.counts[sign], &out_.by_update[update][sign]}) {
       ++counts->tokens;
       counts->blocked += !row.kept;
       counts->outside += row.outside;
     }
-    Tally& tally = tallies_[sign][row.token_id];
-    if (tally.total++ == 0) tally.text = display_text(row.token, kMaxTextBytes);
-    if (!row.kept) add_to(tally.blocked, row);
-    if (row.outside) add_to(tally.outside, row);
+    TokenSums& token_sums = sums_by_sign_[sign][row.token_id];
+    if (token_sums.total++ == 0) token_sums.text = display_text(row.token, kMaxTextBytes);
+    if (!row.kept) add_to(token_sums.blocked, row);
+    if (row.outside) add_to(token_sums.outside, row);
   }
 
   void add_mismatch(const TokenRow& row) {
@@ -196,7 +198,7 @@ class LiveTokenRecords::Digest {
   static void record_mismatch(RecordedMismatch& mismatch, const TokenRow& row, float log_p) {
     const double size = probability_difference(log_p, row.log_mu);
     if (std::isnan(size)) return;
-    mismatch.sizes.add(size);
+    mismatch.differences.add(size);
     const auto larger = [](const RecordedMismatch::Token& a, const RecordedMismatch::Token& b) {
       return std::fabs(a.p - a.mu) > std::fabs(b.p - b.mu);
     };
@@ -210,9 +212,9 @@ class LiveTokenRecords::Digest {
 
   RecordedMismatch mismatch() const {
     using Source = RecordedMismatch::Source;
-    const bool is_recomputed = recomputed_.sizes.count > 0;
+    const bool is_recomputed = recomputed_.differences.count > 0;
     RecordedMismatch best = is_recomputed ? recomputed_ : first_update_;
-    if (best.sizes.count > 0) best.source = is_recomputed ? Source::kRecomputed : Source::kFirstUpdate;
+    if (best.differences.count > 0) best.source = is_recomputed ? Source::kRecomputed : Source::kFirstUpdate;
     return best;
   }
 
@@ -261,15 +263,15 @@ class LiveTokenRecords::Digest {
   }
 
   void add_to_completion(const TokenRow& row) {
-    if (!completion_known_ || row.rollout != rollout_ || row.update != update_) {
-      completion_known_ = true;
+    if (!has_completion_ || row.rollout != rollout_ || row.update != update_) {
+      has_completion_ = true;
       rollout_ = row.rollout;
       update_ = row.update;
       ++out_.completions;
-      shown_ = is_selected(rollout_);
-      if (shown_) begin_completion(row);
+      is_selected_ = is_selected(rollout_);
+      if (is_selected_) begin_completion(row);
     }
-    if (!shown_) return;
+    if (!is_selected_) return;
     RecordedCompletion& completion = out_.rows.completions.back();
     ++completion.tokens;
     if (completion.rows == kMaxCompletion) return;
@@ -281,15 +283,15 @@ class LiveTokenRecords::Digest {
     out_.rows.text.push_back(texts_.emplace(row.token, static_cast<uint32_t>(texts_.size())).first->second);
   }
 
-  std::vector<std::string> fitted_texts() const {
-    const size_t length = fitting_length(std::views::keys(texts_), kMaxTextBytes, kMaxTextsBytes);
-    std::vector<std::string> fitted(texts_.size());
-    for (const auto& [text, index] : texts_) fitted[index] = display_text(text, length);
-    return fitted;
+  std::vector<std::string> shortened_texts() const {
+    const size_t length = find_length_limit(std::views::keys(texts_), kMaxTextBytes, kMaxTextsBytes);
+    std::vector<std::string> shortened(texts_.size());
+    for (const auto& [text, index] : texts_) shortened[index] = display_text(text, length);
+    return shortened;
   }
 
   void add_prompts(RecordedRows& rows) const {
-    const size_t length = fitting_length(std::views::values(prompts_), kMaxPromptBytes, kMaxPromptsBytes);
+    const size_t length = find_length_limit(std::views::values(prompts_), kMaxPromptBytes, kMaxPromptsBytes);
     std::map<PromptKey, int64_t> indices;
     for (const auto& [key, text] : prompts_) {
       indices.emplace(key, std::ssize(rows.prompts));
@@ -302,14 +304,14 @@ class LiveTokenRecords::Digest {
 
   RecordedTokens out_;
   size_t max_rows_, rows_ = 0;  // of a page; of all files
-  std::array<Tallies, 2> tallies_;
+  std::array<TokenSumsById, 2> sums_by_sign_;
   std::set<double> thresholds_;
   RecordedMismatch recomputed_, first_update_;
   std::unordered_map<std::string, uint32_t> texts_;
   using PromptKey = std::pair<int64_t, int64_t>;  // step and id
   std::map<PromptKey, std::string> prompts_;      // of selected completions
   std::unordered_map<std::string, std::string> prompts_of_file_;
-  bool completion_known_ = false, shown_ = false;
+  bool has_completion_ = false, is_selected_ = false;
   int64_t rollout_ = 0, update_ = 0;
 };
 
@@ -317,7 +319,7 @@ class LiveTokenRecords::Digest {
 struct LiveTokenRecords::File {
   std::filesystem::path path;
   uintmax_t size = 0;
-  std::filesystem::file_time_type written = {};
+  std::filesystem::file_time_type modified = {};
   bool operator==(const File&) const = default;
 
   static File at(const std::filesystem::path& path) {
@@ -326,19 +328,19 @@ struct LiveTokenRecords::File {
   }
 
   /// Adds the rows and errors of the file. Returns the number of rows.
-  int64_t read_into(Digest& digest) const {
-    bool begun = false;
+  int64_t read_into(Accumulator& accumulator) const {
+    bool file_begun = false;
     int64_t count = 0;
     try {
       TokenReader reader(path, kReadColumns);
       count = reader.rows();
-      digest.begin_file(path, reader.metadata(), count);
-      begun = true;
+      accumulator.begin_file(path, reader.metadata(), count);
+      file_begun = true;
       for (std::vector<TokenRow> rows = reader.next(); !rows.empty(); rows = reader.next())
-        for (const TokenRow& row : rows) digest.add(row);
+        for (const TokenRow& row : rows) accumulator.add(row);
     } catch (const Error& error) {
       if (error.code() == ExitCode::kHealthGuard) throw;
-      digest.note_damage(error.what(), begun);
+      accumulator.add_damage(error.what(), file_begun);
     }
     return count;
   }
@@ -353,31 +355,32 @@ LiveTokenRecords::LiveTokenRecords(LiveTokenRecords&&) noexcept = default;
 LiveTokenRecords& LiveTokenRecords::operator=(LiveTokenRecords&&) noexcept = default;
 
 void LiveTokenRecords::reset() {
-  digest_ = std::make_unique<Digest>(max_rows_);
-  read_.clear();
+  accumulator_ = std::make_unique<Accumulator>(max_rows_);
+  read_files_.clear();
 }
 
 bool LiveTokenRecords::read_new_files(int64_t rows) {
   std::vector<File> files;
   for (const std::filesystem::path& path : token_files(run_)) files.push_back(File::at(path));
-  bool changed = files.size() < read_.size() || !std::equal(read_.begin(), read_.end(), files.begin());
+  bool changed =
+      files.size() < read_files_.size() || !std::equal(read_files_.begin(), read_files_.end(), files.begin());
   if (changed) reset();
   try {
-    for (; rows > 0 && read_.size() < files.size(); changed = true) {
-      rows -= files[read_.size()].read_into(*digest_);
-      read_.push_back(files[read_.size()]);
+    for (; rows > 0 && read_files_.size() < files.size(); changed = true) {
+      rows -= files[read_files_.size()].read_into(*accumulator_);
+      read_files_.push_back(files[read_files_.size()]);
     }
   } catch (...) {
     reset();  // the current file was added partially
     throw;
   }
-  pending_ = static_cast<int64_t>(files.size() - read_.size());
+  pending_files_ = static_cast<int64_t>(files.size() - read_files_.size());
   return changed;
 }
 
 RecordedTokens LiveTokenRecords::tokens() {
-  RecordedTokens tokens = digest_->tokens();
-  tokens.pending_steps = pending_;
+  RecordedTokens tokens = accumulator_->tokens();
+  tokens.pending_steps = pending_files_;
   return tokens;
 }
 

@@ -25,7 +25,7 @@ struct RecordedStep {
   bool whole_batch = false;  // all completions of the step are recorded
   CountsBySign counts = {};
   std::filesystem::path file = {};
-  bool is_whole = true;  // all rows were readable
+  bool is_complete = true;  // all rows were readable
 };
 
 /// A histogram with eight logarithmic bins per decade.
@@ -50,7 +50,7 @@ struct AffectedToken {
 /// |p - mu| between trainer and sampler at the sampling weights.
 struct RecordedMismatch {
   enum class Source { kNone, kRecomputed, kFirstUpdate } source = Source::kNone;
-  LogHistogram sizes = {};
+  LogHistogram differences = {};
   struct Token {
     int64_t step = 0, rollout = 0;
     int32_t position = 0;
@@ -121,15 +121,15 @@ class LiveTokenRecords {
   size_t max_rows() const { return max_rows_; }
 
  private:
-  class Digest;
+  class Accumulator;
   struct File;
   void reset();
 
   std::filesystem::path run_;
   size_t max_rows_;
-  std::unique_ptr<Digest> digest_;
-  std::vector<File> read_;
-  int64_t pending_ = 0;
+  std::unique_ptr<Accumulator> accumulator_;
+  std::vector<File> read_files_;
+  int64_t pending_files_ = 0;
 };
 
 }  // namespace keel

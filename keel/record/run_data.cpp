@@ -15,7 +15,7 @@
 namespace keel {
 namespace {
 
-constexpr size_t kMaxLine = size_t{64} << 20, kMaxConfig = size_t{1} << 20;
+constexpr size_t kMaxLineBytes = size_t{64} << 20, kMaxConfigBytes = size_t{1} << 20;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view kBlockedTokens = "trust_region/blocked_tokens";
 
@@ -23,9 +23,9 @@ constexpr std::string_view kBlockedTokens = "trust_region/blocked_tokens";
 void for_each_line(const std::filesystem::path& path, const std::function<void(const Json&)>& visit) {
   LineReader lines = LineReader::open(path);
   std::string line;
-  for (size_t number = 1; lines.next(line, kMaxLine); ++number) {
-    if (line.size() > kMaxLine)
-      fail(ExitCode::kBadInput, path.string(), ":", number, ": the line exceeds ", kMaxLine,
+  for (size_t number = 1; lines.next(line, kMaxLineBytes); ++number) {
+    if (line.size() > kMaxLineBytes)
+      fail(ExitCode::kBadInput, path.string(), ":", number, ": the line exceeds ", kMaxLineBytes,
            " bytes; repair or delete it");
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const Json object = try_parse_json(line, {.depth = kDataDepth}).value_or(Json());
@@ -60,7 +60,7 @@ std::string to_text(const Json& value) {
   return out;
 }
 
-std::vector<double> numbers(const Json& object, const char* key) {
+std::vector<double> numbers_or_empty(const Json& object, const char* key) {
   std::vector<double> values;
   const auto found = object.find(key);
   if (found == object.end() || !found->is_array()) return values;
@@ -96,11 +96,11 @@ Sample read_sample(const Json& object) {
   if (const auto kept = object.find("kept"); kept != object.end() && kept->is_array()) {
     for (const Json& flag : *kept) sample.kept.push_back(!flag.is_boolean() || flag.get<bool>());
   }
-  sample.logp = numbers(object, "logp");
-  sample.behavior_logp = numbers(object, "behavior_logp");
-  sample.coefficient = numbers(object, "coefficient");
-  sample.divergence = numbers(object, "divergence");
-  sample.threshold = numbers(object, "threshold");
+  sample.logp = numbers_or_empty(object, "logp");
+  sample.behavior_logp = numbers_or_empty(object, "behavior_logp");
+  sample.coefficient = numbers_or_empty(object, "coefficient");
+  sample.divergence = numbers_or_empty(object, "divergence");
+  sample.threshold = numbers_or_empty(object, "threshold");
   return sample;
 }
 
@@ -125,10 +125,10 @@ std::vector<Sample> read_samples(const std::filesystem::path& path) {
   return samples;
 }
 
-double mean_of(const std::vector<ChartPoint>& curve, size_t last = std::numeric_limits<size_t>::max()) {
+double mean_of_points(const std::vector<ChartPoint>& curve, size_t max_points = std::numeric_limits<size_t>::max()) {
   double sum = 0;
   size_t count = 0;
-  for (auto point = curve.rbegin(); point != curve.rend() && count < last; ++point) {
+  for (auto point = curve.rbegin(); point != curve.rend() && count < max_points; ++point) {
     if (!is_plottable(point->y)) continue;
     sum += point->y;
     ++count;
@@ -136,10 +136,10 @@ double mean_of(const std::vector<ChartPoint>& curve, size_t last = std::numeric_
   return count == 0 ? kNan : sum / static_cast<double>(count);
 }
 
-std::optional<EvalPoint> eval_of(const MetricRow& row) {
-  const auto value = [&](const char* key, double otherwise) {
+std::optional<EvalPoint> parse_evaluation(const MetricRow& row) {
+  const auto value = [&](const char* key, double fallback) {
     const auto found = row.values.find(key);
-    return found != row.values.end() && is_plottable(found->second) ? found->second : otherwise;
+    return found != row.values.end() && is_plottable(found->second) ? found->second : fallback;
   };
   const double accuracy = value("eval/accuracy", kNan),
                mean = is_plottable(accuracy) ? accuracy : value("eval/reward", kNan);
@@ -154,23 +154,23 @@ std::optional<EvalPoint> eval_of(const MetricRow& row) {
                    row.subset};
 }
 
-/// Takes the evaluations from the last one before RL on. The order of rows decides, because an evaluation right before
-/// the first RL step may have the number of the previous step or of that step.
+/// Collects the evaluations from the last one before RL on. It uses the order of rows, because an evaluation right
+/// before the first RL step may have the number of the previous step or of that step.
 void summarize_evals(const RunData& run, RunSummary& summary) {
-  size_t before_rl = 0;
+  size_t num_before_rl = 0;
   bool rl_began = false;
   for (const MetricRow& row : run.metrics) {
     if (row.phase == "rl" && !rl_began) {
       rl_began = true;
-      before_rl = summary.evals.size();
+      num_before_rl = summary.evals.size();
     }
-    if (const std::optional<EvalPoint> eval = eval_of(row)) summary.evals.push_back(*eval);
+    if (const std::optional<EvalPoint> eval = parse_evaluation(row)) summary.evals.push_back(*eval);
   }
-  if (before_rl > 1)
-    summary.evals.erase(summary.evals.begin(), summary.evals.begin() + static_cast<long>(before_rl - 1));
+  if (num_before_rl > 1)
+    summary.evals.erase(summary.evals.begin(), summary.evals.begin() + static_cast<long>(num_before_rl - 1));
   if (summary.evals.empty()) return;
   const bool single = summary.evals.size() == 1;
-  const bool single_is_before = single && rl_began && before_rl > 0;
+  const bool single_is_before = single && rl_began && num_before_rl > 0;
   const bool comparable = run.changes.empty() || single;
   if (comparable && (!single || single_is_before)) summary.before = summary.evals.front();
   if (!single_is_before) summary.after = summary.evals.back();
@@ -227,7 +227,7 @@ RunData read_run(const std::filesystem::path& folder) {
   run.name = run_name(folder);
   for_each_metric_row(folder, [&](MetricRow row) { run.metrics.push_back(std::move(row)); });
   if (path_exists(samples)) run.samples = read_samples(samples);
-  if (path_exists(folder / "config.yaml")) run.config = read_file(folder / "config.yaml", kMaxConfig);
+  if (path_exists(folder / "config.yaml")) run.config = read_file(folder / "config.yaml", kMaxConfigBytes);
   if (path_exists(folder / "used.json")) {
     const Json used = read_json_file(folder / "used.json");
     for (const auto& [path, value] : used.items()) run.used[path] = to_text(value);
@@ -246,9 +246,9 @@ std::vector<ChartPoint> metric_curve(const RunData& run, std::string_view phase,
   for (const MetricRow& row : run.metrics) {
     if (row.phase != phase) continue;
     const auto found = row.values.find(key);
-    const bool has = found != row.values.end() && is_plottable(found->second);
-    any = any || has;
-    curve.push_back({static_cast<double>(row.step), has ? found->second : kNan});
+    const bool has_value = found != row.values.end() && is_plottable(found->second);
+    any = any || has_value;
+    curve.push_back({static_cast<double>(row.step), has_value ? found->second : kNan});
   }
   if (!any) curve.clear();
   return curve;
@@ -257,8 +257,8 @@ std::vector<ChartPoint> metric_curve(const RunData& run, std::string_view phase,
 ExportedStep make_exported_step(MetricRow row) {
   constexpr double kMaxTime = 1e11;  // the year 5138
   const auto clock = row.values.find(kClockMetric);
-  const bool is_time = clock != row.values.end() && clock->second >= 0 && clock->second < kMaxTime;
-  const double time = is_time ? clock->second : 0;
+  const bool is_valid = clock != row.values.end() && clock->second >= 0 && clock->second < kMaxTime;
+  const double time = is_valid ? clock->second : 0;
   ExportedStep step{.phase = std::move(row.phase), .step = row.step, .time = time, .values = std::move(row.values)};
   for (const auto& [name, value] : row.details) {
     if (const std::optional<Histogram> histogram = parse_histogram(value))
@@ -291,10 +291,10 @@ RunSummary summarize(const RunData& run) {
     summary.best_reward = point.y;
     summary.best_reward_step = static_cast<int64_t>(point.x);
   }
-  summary.last_reward = mean_of(reward, 10);
-  summary.masked = mean_of(metric_curve(run, "rl", "trust_region/masked"));
-  summary.mismatch = mean_of(metric_curve(run, "rl", "mismatch/abs_prob_mean"));
-  summary.entropy_last = mean_of(metric_curve(run, "rl", "policy/entropy"), 10);
+  summary.last_reward = mean_of_points(reward, 10);
+  summary.masked = mean_of_points(metric_curve(run, "rl", "trust_region/masked"));
+  summary.mismatch = mean_of_points(metric_curve(run, "rl", "mismatch/abs_prob_mean"));
+  summary.entropy_last = mean_of_points(metric_curve(run, "rl", "policy/entropy"), 10);
   summary.rollout_tokens_per_s = total_rate(run, "throughput/rollout_tokens_per_s", "time/rollout");
   summary.train_tokens_per_s = total_rate(run, "throughput/train_tokens_per_s", "time/train");
   for (const MetricRow& row : run.metrics) {

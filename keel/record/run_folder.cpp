@@ -201,12 +201,12 @@ void reopen_rows(const std::filesystem::path& path, const LineChecksums& expecte
 
 }  // namespace
 
-RunFolder RunFolder::reopen(LockedDirectory directory, const Lines& lines, std::string_view config_yaml,
+RunFolder RunFolder::reopen(LockedDirectory directory, const Checksums& checksums, std::string_view config_yaml,
                             std::vector<std::string>& notes) {
   const std::filesystem::path run = directory.path();
   write_atomically(run / kConfig, config_yaml);
   for (const auto& [name, expected] :
-       {std::pair{kMetrics, &lines.metrics}, {kSamples, &lines.samples}, {kLog, &lines.log}})
+       {std::pair{kMetrics, &checksums.metrics}, {kSamples, &checksums.samples}, {kLog, &checksums.log}})
     reopen_rows(run / name, *expected, notes);
   return RunFolder(std::move(directory), config_yaml);
 }
@@ -222,7 +222,7 @@ void RunFolder::write(const std::function<void()>& action) const {
   }
 }
 
-void RunFolder::require_rows() const {
+void RunFolder::require_files_in_place() const {
   for (const auto& [name, rows] : {std::pair{kMetrics, &metrics_}, {kSamples, &samples_}})
     if (!rows->is_at_its_path())
       fail(ExitCode::kHealthGuard, (path() / name).string(), " was removed or replaced during the run");
@@ -233,7 +233,7 @@ std::string RunFolder::add_metrics(const Json& row) {
   stamped[kClockMetric] = seconds_since_1970();
   std::string line = json_line(stamped);
   write([&] {
-    require_rows();
+    require_files_in_place();
     metrics_.add(line);
     if (events_) events_->add(make_exported_step(parse_metric_row(line)));
   });
@@ -271,7 +271,7 @@ void RunFolder::log(std::string_view line) {
   write([&] { log_.add(escape_controls(line)); });
 }
 
-RunFolder::Lines RunFolder::sync() {
+RunFolder::Checksums RunFolder::sync() {
   metrics_.sync();
   samples_.sync();
   log_.sync();

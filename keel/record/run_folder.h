@@ -44,13 +44,13 @@ class RunFolder {
   static LockedDirectory lock(const std::filesystem::path& path);
 
   /// The checksums of the append-only files, for checkpoints.
-  struct Lines {
+  struct Checksums {
     LineChecksums metrics, samples, log;
   };
 
   /// Reopens a run at a checkpoint: removes later rows and writes the new config.yaml. Changed rows are dropped and the
   /// old file is kept as a copy; a changed log is continued. `notes` gets a message for both.
-  static RunFolder reopen(LockedDirectory directory, const Lines& lines, std::string_view config_yaml,
+  static RunFolder reopen(LockedDirectory directory, const Checksums& checksums, std::string_view config_yaml,
                           std::vector<std::string>& notes);
 
   /// Writes used.json: the settings for the report, and the run's id. Returns a message for each reward file that
@@ -71,7 +71,7 @@ class RunFolder {
   void log(std::string_view line);
 
   /// Returns after everything added is on the disk.
-  Lines sync();
+  Checksums sync();
 
   const std::filesystem::path& path() const { return directory_.path(); }
   /// Returns the current path of the folder, for messages; path() after a removal.
@@ -83,7 +83,7 @@ class RunFolder {
 
  private:
   RunFolder(LockedDirectory directory, std::string_view config_yaml);
-  void require_rows() const;
+  void require_files_in_place() const;
 
   LockedDirectory directory_;
   std::string config_yaml_;

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "keel/core/error.h"
+#include "keel/core/files/atomic_directory.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/files/atomic_directory.h"
 
 namespace keel {
 namespace {
@@ -26,8 +26,10 @@ std::string read_verified_run_id(const fs::path& folder) { return text_in(valid_
 }  // namespace
 
 bool is_checkpoint_name(const std::string& name) {
-  return name.starts_with("step-") && name.size() > 5 && name.size() < 20 &&
-         std::all_of(name.begin() + 5, name.end(), [](unsigned char c) { return std::isdigit(c); });
+  constexpr std::string_view kPrefix = "step-";
+  constexpr size_t kMaxLength = 19;
+  return name.starts_with(kPrefix) && name.size() > kPrefix.size() && name.size() <= kMaxLength &&
+         std::all_of(name.begin() + kPrefix.size(), name.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
 bool is_checkpoint(const fs::path& path) {
@@ -80,14 +82,14 @@ bool is_own_reference(const fs::path& path, const std::string& run) {
   return text_in(manifest, "format") == "keel reference 1" && text_in(manifest, "run") == run;
 }
 
-fs::path partial_path_of(const fs::path& folder, const std::string& run) {
+fs::path partial_path(const fs::path& folder, const std::string& run) {
   return folder.string() + "." + run + ".partial";
 }
 
 void remove_own_folder(const fs::path& folder, const std::string& run) {
   if (!matches_manifest_exactly(folder)) return;
-  const fs::path partial =
-      partial_path_of(folder, run);  // a half-removed folder would not be recognised as a checkpoint
+  // A partly removed folder would not be recognised as a checkpoint, so it is renamed first.
+  const fs::path partial = partial_path(folder, run);
   remove_tree(partial);
   rename_directory(folder, partial);
   remove_tree(partial);
@@ -98,8 +100,8 @@ void remove_leftovers(const fs::path& parent, const std::string& run) {
   for (const std::string& name : list_directory(parent))
     for (const std::string& ending : {"." + run + ".partial", "." + run + ".replaced"}) {
       if (!name.ends_with(ending)) continue;
-      const std::string whole = name.substr(0, name.size() - ending.size());
-      if (is_checkpoint_name(whole) || whole == "reference") remove_tree(parent / name);
+      const std::string final_name = name.substr(0, name.size() - ending.size());
+      if (is_checkpoint_name(final_name) || final_name == "reference") remove_tree(parent / name);
     }
 }
 

@@ -19,7 +19,7 @@ bool is_checkpoint_name(const std::string& name);
 /// Returns the id of the run that wrote a checkpoint or a reference policy, or "" if its manifest has none.
 std::string read_run_id(const std::filesystem::path& folder);
 
-/// Returns whether its manifest is intact and names another run.
+/// Returns whether the folder's manifest is intact and names another run.
 bool belongs_to_other_run(const std::filesystem::path& folder, const std::string& run);
 
 /// Returns the checkpoint that LATEST of a run names, if any.
@@ -35,7 +35,7 @@ bool is_own_checkpoint(const std::filesystem::path& path, const std::string& run
 bool is_own_reference(const std::filesystem::path& path, const std::string& run);
 
 /// The temporary name of a folder that a run writes or removes: NAME.RUN.partial.
-std::filesystem::path partial_path_of(const std::filesystem::path& folder, const std::string& run);
+std::filesystem::path partial_path(const std::filesystem::path& folder, const std::string& run);
 
 /// Removes a checkpoint or a reference policy of the run, unless it holds files that its manifest does not name.
 void remove_own_folder(const std::filesystem::path& folder, const std::string& run);

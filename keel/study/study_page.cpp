@@ -69,7 +69,7 @@ double max_reward(const std::vector<Outcome>& outcomes) {
 
 /// Plots the runs of a variant faintly, collapsed ones in another colour, and their mean.
 Chart make_panel(const std::vector<const Outcome*>& runs, double highest) {
-  Chart chart{.width = kPanelWidth, .height = kPanelHeight, .from_zero = true, .y_at_least = highest};
+  Chart chart{.width = kPanelWidth, .height = kPanelHeight, .includes_zero = true, .min_y_top = highest};
   for (const Outcome* run : runs)
     chart.lines.push_back({"", chart_points(run->rewards), run->measures.at(measure::kCollapsed) != 0 ? 1 : 0, true});
   chart.lines.push_back({"", chart_points(mean_curve(runs)), 0});

@@ -95,7 +95,7 @@ async function readerOfCompletions(browser) {
   checks.near(Number((await panelOf(again))['μ, when sampled']), 0.9, 1e-5, 'the address has the token, too');
   await again.close();
 
-  const held = page.locator('.held[data-sign=negative]');
+  const held = page.locator('.affected[data-sign=negative]');
   checks.equal(await texts(held.locator('tbody tr td')), ['2', '50.0 %', '0.5', '0.5'], 'so: 2 of 4 of its tokens, mean mu 0.5, entropy 0.5');
   await held.locator('button.find').click();
   checks.equal(await count.textContent(), '1 of 12 completions', 'a token of the table finds its completions, of the step that is chosen');

@@ -98,7 +98,7 @@ class OwnDataStart(own_files.Test):
             self.assert_exit(self.train(run, train={"steps": 1}, model=model, rollout=rollout), 0)
             page = (self.folder / run / "report.html").read_text()
             headers[run] = page[page.index("<header>"):page.index("</header>")]
-        for fact in ("its weights <b>random</b>", "sampler <b>int8 weights, logit noise 0.3</b>"):
+        for fact in ("model weights <b>random</b>", "sampler <b>int8 weights, logit noise 0.3</b>"):
             self.assertIn(fact, headers["other"])
             self.assertNotIn(fact.partition("<b>")[0], headers["plain"])
 

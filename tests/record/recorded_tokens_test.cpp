@@ -105,15 +105,15 @@ TEST_F(RecordedTokensTest, TakeTheMismatchFromFirstUpdatesOrRecomputation) {
   write(3, rows);
   RecordedMismatch mismatch = read_recorded_tokens(run()).mismatch;
   EXPECT_EQ(mismatch.source, RecordedMismatch::Source::kFirstUpdate);
-  EXPECT_EQ(mismatch.sizes.count, 4);
-  EXPECT_NEAR(mismatch.sizes.largest, 0.002, 1e-6);
+  EXPECT_EQ(mismatch.differences.count, 4);
+  EXPECT_NEAR(mismatch.differences.largest, 0.002, 1e-6);
   EXPECT_EQ(mismatch.largest[0].text, "c");
   for (TokenRow& row : rows) row.log_recomputed = static_cast<float>(std::log(std::exp(row.log_mu) + 0.01));
   write(3, rows);
   mismatch = read_recorded_tokens(run()).mismatch;
   EXPECT_EQ(mismatch.source, RecordedMismatch::Source::kRecomputed);
-  EXPECT_EQ(mismatch.sizes.count, 8);
-  EXPECT_NEAR(mismatch.sizes.sum / 8, 0.01, 1e-6);
+  EXPECT_EQ(mismatch.differences.count, 8);
+  EXPECT_NEAR(mismatch.differences.sum / 8, 0.01, 1e-6);
 }
 
 TEST_F(RecordedTokensTest, KeepWholeCompletionsSelectedById) {

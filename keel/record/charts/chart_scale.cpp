@@ -10,10 +10,11 @@
 namespace keel {
 namespace {
 
-double round_step(double raw) {
-  const double decade = std::pow(10.0, std::floor(std::log10(raw)));
+/// Rounds a tick distance up to a round number.
+double round_step(double distance) {
+  const double decade = std::pow(10.0, std::floor(std::log10(distance)));
   for (const double nice : {1.0, 2.0, 2.5, 5.0}) {
-    if (raw <= nice * decade * (1 + 1e-9)) return nice * decade;
+    if (distance <= nice * decade * (1 + 1e-9)) return nice * decade;
   }
   return 10 * decade;
 }
@@ -44,11 +45,11 @@ double Axis::position(double value) const {
 }
 
 Axis linear_axis(double low, double high, int ticks) {
-  const double size = std::max(std::fabs(low), std::fabs(high));
-  if (high - low <= 1e-9 * size || size == 0) {
-    // A constant is extended by half its size on both sides; zero gets [0, 1].
-    high = size == 0 ? 1 : high + size / 2;
-    low = size == 0 ? 0 : low - size / 2;
+  const double magnitude = std::max(std::fabs(low), std::fabs(high));
+  if (high - low <= 1e-9 * magnitude || magnitude == 0) {
+    // A constant is extended by half its magnitude on both sides; zero gets [0, 1].
+    high = magnitude == 0 ? 1 : high + magnitude / 2;
+    low = magnitude == 0 ? 0 : low - magnitude / 2;
   }
   const double step = round_step((high - low) / std::max(1, ticks - 1));
   Axis axis;
@@ -84,8 +85,9 @@ Axis choose_axis(std::span<const double> values, bool may_be_logarithmic, int ti
     smallest_positive = std::min(smallest_positive, value);
   }
   if (count == 0) return linear_axis(0, 1, ticks);
-  const bool spans = positive > 0 && high / smallest_positive >= 100;
-  if (may_be_logarithmic && spans && positive * 10 >= count * 8) return logarithmic_axis(smallest_positive, high);
+  const bool spans_decades = positive > 0 && high / smallest_positive >= 100;
+  if (may_be_logarithmic && spans_decades && positive * 10 >= count * 8)
+    return logarithmic_axis(smallest_positive, high);
   return linear_axis(low, high, ticks);
 }
 
@@ -118,9 +120,9 @@ std::vector<ChartPoint> moving_average(std::span<const ChartPoint> points, size_
   std::vector<double> sums{0};
   std::vector<size_t> counts{0};
   for (const ChartPoint& point : points) {
-    const bool counts_in = is_plottable(point.y);
-    sums.push_back(sums.back() + (counts_in ? point.y : 0));
-    counts.push_back(counts.back() + (counts_in ? 1 : 0));
+    const bool has_value = is_plottable(point.y);
+    sums.push_back(sums.back() + (has_value ? point.y : 0));
+    counts.push_back(counts.back() + (has_value ? 1 : 0));
   }
   std::vector<ChartPoint> averages(points.begin(), points.end());
   const size_t half = window / 2;
@@ -156,14 +158,14 @@ std::vector<std::string> tick_labels(const Axis& axis, bool percent) {
     return labels;
   }
   const double step = (axis.ticks.size() > 1 ? axis.ticks[1] - axis.ticks[0] : 1) * scale;
-  const double size = std::max(std::fabs(axis.low), std::fabs(axis.high)) * scale;
+  const double magnitude = std::max(std::fabs(axis.low), std::fabs(axis.high)) * scale;
   for (const double tick : axis.ticks) {
     const double value = tick * scale;
     std::string label;
-    if (size < 1e-3 || size >= 1e9) {
+    if (magnitude < 1e-3 || magnitude >= 1e9) {
       label = format_number(std::fabs(value) < step / 2 ? 0 : value, 3);
-    } else if (size >= 1e4) {
-      const bool millions = size >= 1e6;
+    } else if (magnitude >= 1e4) {
+      const bool millions = magnitude >= 1e6;
       const double unit = millions ? 1e6 : 1e3;
       label =
           std::fabs(value) < step / 2 ? "0" : fixed(value / unit, decimals_for(step / unit)) + (millions ? " M" : " k");

@@ -27,56 +27,60 @@ struct Scale {
 
 int64_t count_at(const std::vector<int64_t>& counts, size_t i) { return i < counts.size() ? counts[i] : 0; }
 
-double lower_edge(const HistogramChart& h, size_t i) { return h.first * std::pow(h.ratio, static_cast<double>(i)); }
+double lower_edge(const HistogramChart& histogram, size_t i) {
+  return histogram.first * std::pow(histogram.ratio, static_cast<double>(i));
+}
 
 std::string label(double x, double y, const char* anchor, const std::string& text) {
   return "<text x=\"" + svg_number(x) + "\" y=\"" + svg_number(y) + "\" text-anchor=\"" + anchor + "\">" +
          escape_html(text) + "</text>";
 }
 
-std::string bars(const HistogramChart& h, const std::vector<int64_t>& counts, const Scale& scale, const char* kind,
-                 double inset) {
+std::string bars(const HistogramChart& histogram, const std::vector<int64_t>& counts, const Scale& scale,
+                 const char* kind, double inset) {
   std::string path;
-  const double floor = kHeight - kBarsBottom;
+  const double bottom = kHeight - kBarsBottom;
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
-    const double left = scale.px(lower_edge(h, i)) + inset, right = scale.px(lower_edge(h, i + 1)) - inset;
-    path += "M" + svg_number(left) + " " + svg_number(floor) + "V" +
-            svg_number(scale.py(static_cast<double>(counts[i]))) + "H" + svg_number(right) + "V" + svg_number(floor) +
+    const double left = scale.px(lower_edge(histogram, i)) + inset,
+                 right = scale.px(lower_edge(histogram, i + 1)) - inset;
+    path += "M" + svg_number(left) + " " + svg_number(bottom) + "V" +
+            svg_number(scale.py(static_cast<double>(counts[i]))) + "H" + svg_number(right) + "V" + svg_number(bottom) +
             "Z";
   }
   return path.empty() ? "" : "<path class=\"" + std::string(kind) + "\" d=\"" + path + "\"/>";
 }
 
 std::string axes(const Scale& scale) {
-  const double floor = kHeight - kBarsBottom, right = kWidth - kBarsRight;
+  const double bottom = kHeight - kBarsBottom, right = kWidth - kBarsRight;
   std::string lines = "<g class=\"grid\" stroke=\"#8b949e\" stroke-opacity=\"0.28\" stroke-width=\"1\">",
               labels = "<g class=\"labels\" fill=\"#768390\">";
-  const std::vector<std::string> counts = tick_labels(scale.y, false), sizes = tick_labels(scale.x, false);
+  const std::vector<std::string> x_labels = tick_labels(scale.x, false);
   for (size_t i = 0; i < scale.y.ticks.size(); ++i) {
     const double y = scale.py(scale.y.ticks[i]);
     lines += "<path d=\"M" + svg_number(kBarsLeft) + " " + svg_number(y) + "H" + svg_number(right) + "\"/>";
     labels += label(kBarsLeft - 7, y + 4, "end", format_count(std::llround(scale.y.ticks[i])));
   }
-  for (size_t i = 0; i < sizes.size(); ++i) labels += label(scale.px(scale.x.ticks[i]), floor + 19, "middle", sizes[i]);
+  for (size_t i = 0; i < x_labels.size(); ++i)
+    labels += label(scale.px(scale.x.ticks[i]), bottom + 19, "middle", x_labels[i]);
   labels += label(kBarsLeft, kBarsTop - 6, "start", "tokens, log scale");
   return lines + "</g>" + labels + "</g>";
 }
 
 }  // namespace
 
-std::string svg_histogram(const HistogramChart& h) {
+std::string svg_histogram(const HistogramChart& histogram) {
   double low = INFINITY, high = 0;
   int64_t max_count = 0;
-  for (size_t i = 0; i < std::max(h.background.size(), h.foreground.size()); ++i) {
-    const int64_t count = std::max(count_at(h.background, i), count_at(h.foreground, i));
+  for (size_t i = 0; i < std::max(histogram.background.size(), histogram.foreground.size()); ++i) {
+    const int64_t count = std::max(count_at(histogram.background, i), count_at(histogram.foreground, i));
     if (count == 0) continue;
     max_count = std::max(max_count, count);
-    low = std::min(low, lower_edge(h, i));
-    high = std::max(high, lower_edge(h, i + 1));
+    low = std::min(low, lower_edge(histogram, i));
+    high = std::max(high, lower_edge(histogram, i + 1));
   }
   if (max_count == 0) return "";
-  for (const double threshold : h.thresholds) {
+  for (const double threshold : histogram.thresholds) {
     if (!(threshold > 0) || !is_plottable(threshold)) continue;
     low = std::min(low, threshold);
     high = std::max(high, threshold);
@@ -85,19 +89,21 @@ std::string svg_histogram(const HistogramChart& h) {
   Scale scale{logarithmic_axis(low, high), logarithmic_axis(1, std::max<double>(10, static_cast<double>(max_count)))};
   scale.y.low = 0.5;
   std::string out = "<svg class=\"chart histogram\" viewBox=\"0 0 " + svg_number(kWidth) + " " + svg_number(kHeight) +
-                    "\" role=\"img\" aria-labelledby=\"" + h.id + "-title " + h.id +
-                    "-desc\" font-size=\"12\"><title id=\"" + h.id + "-title\">" + escape_html(h.title) +
-                    "</title><desc id=\"" + h.id + "-desc\">" + escape_html(h.description) + "</desc>";
-  out += axes(scale) + bars(h, h.background, scale, "bar kept", 0.5) + bars(h, h.foreground, scale, "bar held", 1.5);
+                    "\" role=\"img\" aria-labelledby=\"" + histogram.id + "-title " + histogram.id +
+                    "-desc\" font-size=\"12\"><title id=\"" + histogram.id + "-title\">" +
+                    escape_html(histogram.title) + "</title><desc id=\"" + histogram.id + "-desc\">" +
+                    escape_html(histogram.description) + "</desc>";
+  out += axes(scale) + bars(histogram, histogram.background, scale, "bar kept", 0.5) +
+         bars(histogram, histogram.foreground, scale, "bar affected", 1.5);
   std::string names;
   double leftmost = kWidth;
-  for (const double threshold : h.thresholds) {
+  for (const double threshold : histogram.thresholds) {
     if (!(threshold > 0) || !is_plottable(threshold)) continue;
     const std::string x = svg_number(scale.px(threshold));
     out += "<path class=\"level\" fill=\"none\" stroke=\"#768390\" stroke-dasharray=\"5 4\" d=\"M" + x + " " +
            svg_number(kBarsTop) + "V" + svg_number(kHeight - kBarsBottom) + "\"/>";
     leftmost = std::min(leftmost, scale.px(threshold));
-    names += (names.empty() ? h.threshold_name + " " : ", ") + format_number(threshold);
+    names += (names.empty() ? histogram.threshold_name + " " : ", ") + format_number(threshold);
   }
   // One label for all thresholds, on the side with space for it.
   const bool at_left = leftmost > kBarsLeft + 150;

@@ -50,9 +50,9 @@ Frame make_frame(const Chart& chart) {
     xs.push_back(mark.x);
     for (const double value : {mark.low, mark.y, mark.high}) ys.push_back(value);
   }
-  if (chart.from_zero && !chart.may_be_log) ys.insert(ys.end(), {0, chart.y_at_least});
+  if (chart.includes_zero && !chart.may_be_log) ys.insert(ys.end(), {0, chart.min_y_top});
   Frame frame{choose_axis(xs, false, 6), choose_axis(ys, chart.may_be_log, 5), kLeft, kTop, 0, 0};
-  if (chart.from_zero && chart.may_be_log && !frame.y.logarithmic) {
+  if (chart.includes_zero && chart.may_be_log && !frame.y.logarithmic) {
     ys.push_back(0);
     frame.y = choose_axis(ys, false, 5);
   }
@@ -119,26 +119,27 @@ Strokes make_strokes(const std::vector<ChartPoint>& points, const Frame& frame) 
 std::string draw_strokes(const Strokes& strokes, const std::string& kind, const ChartLine& line, double width,
                          double opacity) {
   const std::string color = chart_color(line.color);
-  const std::string name = "s" + std::to_string(line.color % static_cast<int>(kPalette.size()));
+  const std::string color_class = "s" + std::to_string(line.color % static_cast<int>(kPalette.size()));
   const std::string dash = line.color >= static_cast<int>(kPalette.size()) ? " stroke-dasharray=\"6 3\"" : "";
   std::string out;
   if (!strokes.path.empty()) {
-    out += "<path class=\"" + kind + " " + name + "\" data-name=\"" + escape_untrusted(line.name) +
+    out += "<path class=\"" + kind + " " + color_class + "\" data-name=\"" + escape_untrusted(line.name) +
            "\" fill=\"none\" stroke=\"" + color + "\" stroke-width=\"" + svg_number(width) + "\" stroke-opacity=\"" +
            format_number(opacity) + "\" stroke-linejoin=\"round\" vector-effect=\"non-scaling-stroke\"" + dash +
            " d=\"" + strokes.path + "\"/>";
   }
-  if (!strokes.dots.empty()) out += "<g class=\"dot " + name + "\" fill=\"" + color + "\">" + strokes.dots + "</g>";
+  if (!strokes.dots.empty())
+    out += "<g class=\"dot " + color_class + "\" fill=\"" + color + "\">" + strokes.dots + "</g>";
   return out;
 }
 
 /// The area between two edges, interrupted at gaps.
 std::string draw_band(const ChartLine& line, const Chart& chart, const Frame& frame) {
   const size_t count = std::min(line.low.size(), line.high.size());
-  const auto edge = [&](const std::vector<ChartPoint>& points) {
+  const auto smoothed = [&](const std::vector<ChartPoint>& points) {
     return chart.window > 1 ? moving_average(points, chart.window) : points;
   };
-  const std::vector<ChartPoint> low = edge(line.low), high = edge(line.high);
+  const std::vector<ChartPoint> low = smoothed(line.low), high = smoothed(line.high);
   const size_t stride = count / (2 * chart.buckets) + 1;
   std::string path;
   for (size_t begin = 0; begin < count; ++begin) {
@@ -226,7 +227,7 @@ std::string svg_number(double value) {
 std::string chart_group(const Chart& chart) {
   const Frame frame = make_frame(chart);
   std::string out = "<g class=\"plot\"" + frame_data(frame) + (chart.percent ? " data-percent=\"1\"" : "") +
-                    (chart.x_label == "step" ? "" : " data-word=\"" + escape_html(chart.x_label) + "\"") + ">";
+                    (chart.x_label == "step" ? "" : " data-x-label=\"" + escape_html(chart.x_label) + "\"") + ">";
   out += grid(frame, chart);
   for (const ChartLine& line : chart.lines) out += draw_band(line, chart, frame);
   for (const ChartLevel& level : chart.levels) out += draw_level(level, frame);

@@ -38,9 +38,9 @@ struct Chart {
   std::string description = {};  // for screen readers
   std::string x_label = "step";
   double width = 520, height = 230;
-  bool percent = false;     // values are fractions
-  bool from_zero = false;   // the y axis includes 0
-  double y_at_least = 0;    // with from_zero: the y axis includes this value, for a common axis of several charts
+  bool percent = false;        // values are fractions
+  bool includes_zero = false;  // the y axis includes 0
+  double min_y_top = 0;     // with includes_zero: the y axis includes this value, for a common axis of several charts
   bool may_be_log = false;  // logarithmic y axis if the values span a factor of 100
   size_t window = 1;        // above 1: draws a bold moving average over this number of steps
   size_t buckets = 240;     // a curve has at most about twice as many points

@@ -68,12 +68,12 @@ Axis y_axis(std::span<const double> y, const TerminalChartOptions& options) {
   const double low = is_plottable(options.y_min) ? options.y_min : axis.low;
   const double high = is_plottable(options.y_max) ? options.y_max : axis.high;
   if ((low == axis.low && high == axis.high) || !(low < high)) return axis;
-  Axis fixed = linear_axis(low, high, std::clamp(options.height / 3 + 1, 2, 6));
-  fixed.low = low;
-  fixed.high = high;
-  std::erase_if(fixed.ticks, [&](double tick) { return tick < low - 1e-9 || tick > high + 1e-9; });
-  if (fixed.ticks.size() < 2) fixed.ticks = {low, high};
-  return fixed;
+  Axis user_axis = linear_axis(low, high, std::clamp(options.height / 3 + 1, 2, 6));
+  user_axis.low = low;
+  user_axis.high = high;
+  std::erase_if(user_axis.ticks, [&](double tick) { return tick < low - 1e-9 || tick > high + 1e-9; });
+  if (user_axis.ticks.size() < 2) user_axis.ticks = {low, high};
+  return user_axis;
 }
 
 void draw(Canvas& canvas, std::span<const double> y, const Axis& axis) {
@@ -104,10 +104,10 @@ std::string x_axis_labels(const TerminalChartOptions& options, int columns, size
   const double last = is_plottable(options.x_last) ? options.x_last : options.x_first + static_cast<double>(values) - 1;
   const std::string left = format_number(options.x_first, 6), right = format_number(last, 6);
   const std::string middle = options.x_label;
-  const int room = columns - display_width(left) - display_width(right) - display_width(middle);
-  if (room < 2) return left;
-  return left + std::string(static_cast<size_t>(room / 2), ' ') + middle +
-         std::string(static_cast<size_t>(room - room / 2), ' ') + right;
+  const int free_columns = columns - display_width(left) - display_width(right) - display_width(middle);
+  if (free_columns < 2) return left;
+  return left + std::string(static_cast<size_t>(free_columns / 2), ' ') + middle +
+         std::string(static_cast<size_t>(free_columns - free_columns / 2), ' ') + right;
 }
 
 }  // namespace

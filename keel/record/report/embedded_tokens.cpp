@@ -35,9 +35,9 @@ std::vector<float> one_per_completion(const RecordedRows& rows, const std::vecto
 Json columns_json(const RecordedRows& rows) {
   Json columns = Json::object();
   for (const RecordedRows::Column& column : rows.columns) {
-    const std::vector<float> few = one_per_completion(rows, column.values);
-    columns[column.name] = {{"each", few.empty() ? "token" : "completion"},
-                            {"data", packed(few.empty() ? column.values : few)}};
+    const std::vector<float> per_completion = one_per_completion(rows, column.values);
+    columns[column.name] = {{"each", per_completion.empty() ? "token" : "completion"},
+                            {"data", packed(per_completion.empty() ? column.values : per_completion)}};
   }
   return columns;
 }
@@ -70,16 +70,16 @@ Json points_json(const BoundaryCurve& curve) {
 /// at many steps, some steps have none (-1) to limit the size of the page.
 void add_regions(const RecordedTokens& tokens, Json& out) {
   constexpr size_t kMaxRegions = 50;
-  const size_t every = tokens.steps.size() / kMaxRegions + 1;
-  Json regions = Json::array(), of_step = Json::object();
+  const size_t stride = tokens.steps.size() / kMaxRegions + 1;
+  Json regions = Json::array(), region_of_step = Json::object();
   std::vector<std::pair<std::string, Json>> known;
   for (size_t i = 0; i < tokens.steps.size(); ++i) {
     const RecordedStep& step = tokens.steps[i];
     size_t index = 0;
     while (index < known.size() && (known[index].first != step.method || known[index].second != step.parameters))
       ++index;
-    if (index == known.size() && i % every != 0 && i + 1 != tokens.steps.size()) {
-      of_step[std::to_string(step.step)] = -1;
+    if (index == known.size() && i % stride != 0 && i + 1 != tokens.steps.size()) {
+      region_of_step[std::to_string(step.step)] = -1;
       continue;
     }
     if (index == known.size()) {
@@ -88,12 +88,12 @@ void add_regions(const RecordedTokens& tokens, Json& out) {
       Json curves = Json::array();
       for (const BoundaryCurve& curve : boundary.curves)
         curves.push_back({{"positive", curve.positive}, {"above", curve.masks_above}, {"points", points_json(curve)}});
-      regions.push_back({{"words", boundary.caption}, {"curves", curves}});
+      regions.push_back({{"caption", boundary.caption}, {"curves", curves}});
     }
-    of_step[std::to_string(step.step)] = index;
+    region_of_step[std::to_string(step.step)] = index;
   }
   out["regions"] = regions;
-  out["region_of_step"] = of_step;
+  out["region_of_step"] = region_of_step;
 }
 
 /// Serialises JSON for a <script> element.

@@ -78,9 +78,9 @@ void find_departure(BandCheck& check, const std::vector<ChartPoint>& points, siz
     consecutive = last_outside ? consecutive + 1 : 0;
     if (consecutive != kConsecutive || check.departure) continue;
     const ChartPoint& first = points[i + 1 - kConsecutive];
-    const auto [low_there, high_there] = band_of(i + 1 - kConsecutive);
+    const auto [first_low, first_high] = band_of(i + 1 - kConsecutive);
     check.departure =
-        BandCheck::Departure{static_cast<int64_t>(first.x), first.y, first.y > high_there, low_there, high_there};
+        BandCheck::Departure{static_cast<int64_t>(first.x), first.y, first.y > first_high, first_low, first_high};
   }
   if (check.departure) check.departure->recovered = !last_outside;
 }
@@ -90,11 +90,12 @@ std::optional<BandCheck> check_metric(const RunData& run, const WatchedMetric& w
   if (points.size() < static_cast<size_t>(kMinStepsForHealth)) return std::nullopt;
   baseline_steps = std::min(baseline_steps, points.size() / 2);
   const Spread spread = compute_spread(first_values(points, baseline_steps));
-  const double half = std::max({kDeviations * spread.deviation, std::fabs(spread.median) / 2, watched.min_half_width});
+  const double half_width =
+      std::max({kDeviations * spread.deviation, std::fabs(spread.median) / 2, watched.min_half_width});
   BandCheck check{watched.key, watched.name, -kInfinite, kInfinite};
-  if (watched.above) check.high = spread.median + half;
+  if (watched.above) check.high = spread.median + half_width;
   if (watched.below)
-    check.low = watched.median_fraction > 0 ? spread.median * watched.median_fraction : spread.median - half;
+    check.low = watched.median_fraction > 0 ? spread.median * watched.median_fraction : spread.median - half_width;
   find_departure(check, points, baseline_steps, [&](size_t) { return std::pair(check.low, check.high); });
   return check;
 }
@@ -124,10 +125,10 @@ Health check_health(const RunData& run) {
   health.steps = std::ranges::count(run.metrics, "rl", &MetricRow::phase);
   if (health.steps < kMinStepsForHealth) return health;
   health.baseline_steps = std::clamp<int64_t>(health.steps / 5, 10, 50);
-  const auto part = static_cast<size_t>(health.baseline_steps);
-  if (auto check = check_reward(run, part)) health.checks.push_back(std::move(*check));
+  const auto baseline = static_cast<size_t>(health.baseline_steps);
+  if (auto check = check_reward(run, baseline)) health.checks.push_back(std::move(*check));
   for (const WatchedMetric& watched : kWatched)
-    if (auto check = check_metric(run, watched, part)) health.checks.push_back(std::move(*check));
+    if (auto check = check_metric(run, watched, baseline)) health.checks.push_back(std::move(*check));
   constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
   std::ranges::stable_sort(health.checks, {},
                            [](const BandCheck& check) { return check.departure ? check.departure->step : kNever; });

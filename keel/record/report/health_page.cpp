@@ -42,7 +42,7 @@ std::string checks_table(const Health& health) {
                                              : "outside"});
   }
   return "<div class=\"scroll\"><table class=\"text health\">" +
-         header_row({"Metric", "Left its band", "With", "Band", "Last step"}) + "<tbody>" + rows +
+         header_row({"Metric", "Left its band", "Value", "Band", "Last step"}) + "<tbody>" + rows +
          "</tbody></table></div>";
 }
 

@@ -20,14 +20,14 @@ std::string mismatch_histogram(const RunData& run, size_t index) {
   const RecordedMismatch& mismatch = run.recorded.mismatch;
   HistogramChart histogram{"mismatch-" + std::to_string(index), "Mismatch of recorded tokens", source_text(run),
                            LogHistogram::lower_edge(0), LogHistogram::lower_edge(1) / LogHistogram::lower_edge(0)};
-  histogram.background.assign(mismatch.sizes.kept.begin(), mismatch.sizes.kept.end());
-  const auto count = static_cast<double>(mismatch.sizes.count);
-  std::string caption = source_text(run) + " " + plural(mismatch.sizes.count, "token") + ": mean " +
-                        format_number(mismatch.sizes.sum / count) + ", largest " +
-                        format_number(mismatch.sizes.largest) + ".";
-  if (mismatch.sizes.zero > 0)
-    caption +=
-        " " + format_percent(static_cast<double>(mismatch.sizes.zero) / count) + " are bit-identical and not shown.";
+  histogram.background.assign(mismatch.differences.kept.begin(), mismatch.differences.kept.end());
+  const auto count = static_cast<double>(mismatch.differences.count);
+  std::string caption = source_text(run) + " " + plural(mismatch.differences.count, "token") + ": mean " +
+                        format_number(mismatch.differences.sum / count) + ", largest " +
+                        format_number(mismatch.differences.largest) + ".";
+  if (mismatch.differences.zero > 0)
+    caption += " " + format_percent(static_cast<double>(mismatch.differences.zero) / count) +
+               " are bit-identical and not shown.";
   return "<figure class=\"card\"><figcaption><h3>Mismatch of recorded tokens</h3><p>" + caption + "</p></figcaption>" +
          svg_histogram(histogram) + "</figure>";
 }
@@ -47,10 +47,10 @@ std::string largest_table(const RecordedMismatch& mismatch) {
 /// The mismatch in the token records, together with the curves of a single run.
 std::string recorded_mismatch(const RunData& run, size_t index, const std::string& curves) {
   const RecordedMismatch& mismatch = run.recorded.mismatch;
-  const bool known = mismatch.sizes.count > 0;
+  const bool known = mismatch.differences.count > 0;
   const std::string figures = curves + (known ? mismatch_histogram(run, index) : "");
   std::string out = figures.empty() ? "" : "<div class=\"charts\">" + figures + "</div>";
-  if (known) return notes_on_records(run) + out + (mismatch.sizes.largest > 0 ? largest_table(mismatch) : "");
+  if (known) return notes_on_records(run) + out + (mismatch.differences.largest > 0 ? largest_table(mismatch) : "");
   if (run.recorded.tokens == 0) return out + notes_on_records(run);
   return out + notes_on_records(run) +
          "<p class=\"note missing\">The records have neither tokens of a step’s first update nor recomputed "

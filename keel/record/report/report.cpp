@@ -21,9 +21,9 @@ std::string join_names(const std::vector<RunData>& runs) {
 
 /// "1,234" for "1234".
 std::string format_if_count(const std::string& number) {
-  const bool digits =
+  const bool is_count =
       !number.empty() && number.size() < 16 && number.find_first_not_of("0123456789") == std::string::npos;
-  return digits ? format_count(std::stoll(number)) : number;
+  return is_count ? format_count(std::stoll(number)) : number;
 }
 
 /// Describes the evaluation of checkpoints/best: the first one with the maximum.
@@ -69,22 +69,22 @@ std::string main_settings(const RunData& run) {
   add("data", setting(run, "data.files"));
   add("reward", setting(run, "reward.functions"));
   add("weights", setting(run, "reward.weights"));
-  const auto on = [&](const char* path) {
+  const auto is_enabled = [&](const char* path) {
     const std::string value = setting(run, path);
     return !value.empty() && value != "0" && value != "false";
   };
-  if (on("reward.overlong_buffer"))
+  if (is_enabled("reward.overlong_buffer"))
     add("overlong penalty",
         setting(run, "reward.overlong_penalty") + " in the last " + setting(run, "reward.overlong_buffer") + " tokens");
-  if (on("rollout.dynamic_sampling"))
+  if (is_enabled("rollout.dynamic_sampling"))
     add("groups of equal rewards", "dropped, at most " + setting(run, "rollout.max_batches") + " batches per step");
-  if (on("train.mask_truncated")) add("truncated completions", "left out of updates");
+  if (is_enabled("train.mask_truncated")) add("truncated completions", "excluded from updates");
   add("sampler", sampler_differences(run));
   if (setting(run, "optimizer.moments") == "8bit") add("moments", "in 8 bits");
-  if (const std::string by = setting(run, "checkpoint.best_metric"); !by.empty() && by != "none")
+  if (const std::string metric = setting(run, "checkpoint.best_metric"); !metric.empty() && metric != "none")
     add("best checkpoint", best_evaluation(run));
   add("model", setting(run, "model.path"));
-  if (on("model.random_weights")) add("its weights", "random");
+  if (is_enabled("model.random_weights")) add("model weights", "random");
   add("family", setting(run, "model.type"));
   add("layers", setting(run, "model.layers"));
   add("hidden size", setting(run, "model.hidden_size"));
@@ -110,10 +110,11 @@ std::string header(const std::vector<RunData>& runs) {
   return out + "</header>";
 }
 
-std::string configuration(const RunData& run, bool named) {
+std::string configuration(const RunData& run, bool show_run_name) {
   if (run.config.empty()) return "";
-  return "<details class=\"config\"><summary>Configuration" + (named ? " of " + escape_untrusted(run.name) : "") +
-         "</summary><pre>" + escape_untrusted(shorten(run.config, 40000)) + "</pre></details>";
+  return "<details class=\"config\"><summary>Configuration" +
+         (show_run_name ? " of " + escape_untrusted(run.name) : "") + "</summary><pre>" +
+         escape_untrusted(shorten(run.config, 40000)) + "</pre></details>";
 }
 
 /// Returns whether the run has SFT but no RL.
@@ -135,16 +136,16 @@ std::string first_page(const std::vector<RunData>& runs) {
 
 std::string samples_page(const std::vector<RunData>& runs) {
   if (runs.size() == 1) return samples_section(runs[0], 8, true);
-  std::string folded;
-  for (const RunData& run : runs) folded += samples_section(run, 3, false);
-  return folded.empty() ? "" : "<section><h2>Samples, run by run</h2>" + folded + "</section>";
+  std::string sections;
+  for (const RunData& run : runs) sections += samples_section(run, 3, false);
+  return sections.empty() ? "" : "<section><h2>Samples, run by run</h2>" + sections + "</section>";
 }
 
 std::string numbers_page(const std::vector<RunData>& runs) {
   if (runs.size() == 1) return numbers_table(runs[0]) + configuration(runs[0], false);
-  std::string folded;
-  for (const RunData& run : runs) folded += configuration(run, true);
-  return folded.empty() ? "" : "<section><h2>Configurations</h2>" + folded + "</section>";
+  std::string sections;
+  for (const RunData& run : runs) sections += configuration(run, true);
+  return sections.empty() ? "" : "<section><h2>Configurations</h2>" + sections + "</section>";
 }
 
 std::vector<Tab> make_tabs(const std::vector<RunData>& runs) {

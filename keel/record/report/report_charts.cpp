@@ -26,7 +26,7 @@ struct Figure {
   const char* title;
   const char* caption;
   std::vector<Curve> curves;
-  bool percent = false, from_zero = false, may_be_log = false;
+  bool percent = false, includes_zero = false, may_be_log = false;
   bool hide_if_constant = false;
 };
 
@@ -65,7 +65,7 @@ const std::vector<Figure>& overview_figures() {
        .caption = "At the step’s last update.",
        .curves = {{"optimizer/lr", "policy", "Learning rate of the policy"},
                   {"critic/lr", "critic", "Learning rate of the critic"}},
-       .from_zero = true,
+       .includes_zero = true,
        .hide_if_constant = true},
       {"rl",
        "Throughput",
@@ -192,7 +192,7 @@ Chart make_chart(const Figure& spec, const std::string& id, const std::string& t
   chart.id = id;
   chart.title = title;
   chart.percent = spec.percent;
-  chart.from_zero = spec.from_zero;
+  chart.includes_zero = spec.includes_zero;
   chart.may_be_log = spec.may_be_log;
   return chart;
 }
@@ -289,7 +289,7 @@ std::string reward_figure(const std::vector<RunData>& runs) {
 /// The bound of the certificate ± two standard errors, and for a single run the gain.
 std::string certificate_figure(const std::vector<RunData>& runs) {
   const Figure spec{
-      .phase = "rl", .title = "Certificate of improvement", .caption = "", .curves = {}, .from_zero = true};
+      .phase = "rl", .title = "Certificate of improvement", .caption = "", .curves = {}, .includes_zero = true};
   Chart chart = make_chart(spec, "chart-certificate", spec.title, 1);
   chart.lines = metric_lines(runs, "rl", "certificate/bound", "bound");
   if (chart.lines.empty()) return "";
@@ -317,8 +317,7 @@ std::string certificate_figure(const std::vector<RunData>& runs) {
       chart.marks.empty() ? "" : std::string(runs.size() == 1 ? "s0" : "ink") + "\"></i>the bound, two standard errors";
   return chart_figure(std::move(chart),
                       "Estimated lower bound of the gain in expected reward by the step’s updates. Above 0 by more "
-                      "than its band it shows "
-                      "an improvement; below 0 it shows nothing.",
+                      "than its band it shows an improvement; below 0 it shows nothing.",
                       mark_name);
 }
 

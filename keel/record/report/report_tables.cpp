@@ -233,8 +233,8 @@ std::string evaluation_name(const std::vector<RunData>& runs) {
 
 std::string format_percent(double fraction) {
   if (!std::isfinite(fraction)) return "–";
-  const double percent = fraction * 100, size = std::fabs(percent);
-  if (size < 0.995) return format_number(percent, 2) + " %";
+  const double percent = fraction * 100;
+  if (std::fabs(percent) < 0.995) return format_number(percent, 2) + " %";
   const double tenths = std::round(percent * 10);
   const bool whole = std::fmod(tenths, 10) == 0;
   return format_number(tenths / 10, 9) + (whole ? ".0 %" : " %");
@@ -243,8 +243,8 @@ std::string format_percent(double fraction) {
 std::string format_signed(double value) {
   constexpr double kRounding = 1e-12;  // rounding error of a mean of 0
   if (std::fabs(value) < kRounding) value = 0;
-  const std::string size = format_number(std::fabs(value));
-  return value > 0 ? "+" + size : value < 0 ? "−" + size : size;
+  const std::string magnitude = format_number(std::fabs(value));
+  return value > 0 ? "+" + magnitude : value < 0 ? "−" + magnitude : magnitude;
 }
 
 std::string format_value(double value, Unit unit) {
@@ -324,17 +324,18 @@ std::string comparison_table(const std::vector<RunData>& runs) {
   for (size_t v = 0; v < variants.size(); ++v)
     for (const size_t i : variants[v].runs) color[i] = v;
   for (size_t i = 0; i < runs.size(); ++i) {
-    const RunSummary s = summarize(runs[i]);
-    const std::string after = s.after ? format_mean(*s.after) : "–";
-    const auto means = s.after ? comparable[evaluation_key(runs[i], *s.after)] : std::vector<double>();
-    const bool is_best = means.size() > 1 && s.after->mean == *std::max_element(means.begin(), means.end());
+    const RunSummary summary = summarize(runs[i]);
+    const std::string after = summary.after ? format_mean(*summary.after) : "–";
+    const auto means = summary.after ? comparable[evaluation_key(runs[i], *summary.after)] : std::vector<double>();
+    const bool is_best = means.size() > 1 && summary.after->mean == *std::max_element(means.begin(), means.end());
     out += body_row(
         "<i class=\"key s" + std::to_string(color[i] % 7) + "\"></i>" + escape_untrusted(runs[i].name),
-        {s.before ? format_mean(*s.before) : "–", is_best ? "<b>" + after + "</b>" : after,
-         s.after ? format_interval(*s.after) : "–", format_value(s.best_reward, Unit::kNumber),
-         format_value(s.last_reward, Unit::kNumber), format_value(s.masked, Unit::kFraction),
-         format_power(s.mismatch) + with_comma(staleness_text(runs[i])), format_value(s.entropy_last, Unit::kNumber),
-         format_value(s.rollout_tokens_per_s, Unit::kCount), s.seconds > 0 ? format_duration(s.seconds) : "–"});
+        {summary.before ? format_mean(*summary.before) : "–", is_best ? "<b>" + after + "</b>" : after,
+         summary.after ? format_interval(*summary.after) : "–", format_value(summary.best_reward, Unit::kNumber),
+         format_value(summary.last_reward, Unit::kNumber), format_value(summary.masked, Unit::kFraction),
+         format_power(summary.mismatch) + with_comma(staleness_text(runs[i])),
+         format_value(summary.entropy_last, Unit::kNumber), format_value(summary.rollout_tokens_per_s, Unit::kCount),
+         summary.seconds > 0 ? format_duration(summary.seconds) : "–"});
   }
   return out + "</tbody></table></div><p class=\"note\">Bold: the highest held-out " + measure +
          " among runs with the same evaluation problems and settings. The intervals cover the choice of evaluation "

@@ -14,13 +14,12 @@ namespace {
 /// Labels for what a method does outside of its region. A soft method blocks nothing there.
 struct RegionLabels {
   bool blocks = true;
-  const char* participle = "blocked";
-  const char* title = "blocked";
+  const char* affected = "blocked";
 };
 
 RegionLabels choose_labels(const RecordedTokens& tokens) {
   if (tokens.blocked > 0 || tokens.outside == 0) return {};
-  return {false, "outside the region", "outside the region"};
+  return {false, "outside the region"};
 }
 
 double affected_fraction(const TokenCounts& counts, const RegionLabels& labels) {
@@ -33,13 +32,13 @@ Chart fraction_chart(const std::string& id, const std::string& title) {
   chart.id = id;
   chart.title = title;
   chart.percent = true;
-  chart.from_zero = true;
+  chart.includes_zero = true;
   chart.lines = {{"positive advantage", {}, 0}, {"negative advantage", {}, 1}};
   return chart;
 }
 
 std::string fraction_by_step(const RecordedTokens& tokens, const RegionLabels& labels, const std::string& id) {
-  Chart chart = fraction_chart(id + "-held", std::string("Recorded tokens ") + labels.title + ", by step");
+  Chart chart = fraction_chart(id + "-affected", std::string("Recorded tokens ") + labels.affected + ", by step");
   for (const RecordedStep& step : tokens.steps)
     for (size_t sign = 0; sign < 2; ++sign)
       chart.lines[sign].points.push_back(
@@ -51,7 +50,7 @@ std::string fraction_by_step(const RecordedTokens& tokens, const RegionLabels& l
 /// Each update of a step moves pi further from mu.
 std::string fraction_by_update(const RecordedTokens& tokens, const RegionLabels& labels, const std::string& id) {
   if (tokens.by_update.size() < 2) return "";
-  Chart chart = fraction_chart(id + "-updates", std::string("Recorded tokens ") + labels.title + ", by update");
+  Chart chart = fraction_chart(id + "-updates", std::string("Recorded tokens ") + labels.affected + ", by update");
   chart.x_label = "update";
   for (size_t update = 0; update < tokens.by_update.size(); ++update)
     for (size_t sign = 0; sign < 2; ++sign)
@@ -78,16 +77,15 @@ std::string divergence_histogram(const RecordedTokens& tokens, const std::string
   if (tokens.thresholds.size() > 2) notes.push_back("thresholds differ between tokens or steps; some are shown");
   return "<figure class=\"card\"><figcaption><h3>Divergences</h3><p>" + joined(notes, "; ") +
          ".</p><ul class=\"legend\"><li><i class=\"key block s0\"></i>kept</li><li><i class=\"key block "
-         "held\"></i>blocked"
-         "</li></ul></figcaption>" +
+         "affected\"></i>blocked</li></ul></figcaption>" +
          drawing + "</figure>";
 }
 
 std::string affected_table(const std::vector<AffectedToken>& affected, const RegionLabels& labels, bool positive) {
-  std::string out = "<div class=\"held\" data-sign=\"" + std::string(positive ? "positive" : "negative") +
+  std::string out = "<div class=\"affected\" data-sign=\"" + std::string(positive ? "positive" : "negative") +
                     "\" data-blocked=\"" + (labels.blocks ? "1" : "") + "\"><h4>" +
                     (positive ? "Positive" : "Negative") + " advantage</h4>";
-  if (affected.empty()) return out + "<p class=\"note\">None is " + std::string(labels.participle) + ".</p></div>";
+  if (affected.empty()) return out + "<p class=\"note\">None is " + std::string(labels.affected) + ".</p></div>";
   out += "<div class=\"scroll\"><table>" +
          header_row({"Token", labels.blocks ? "Blocked" : "Outside", "of all", "Mean μ", "Mean entropy"}) + "<tbody>";
   for (const AffectedToken& token : affected)
@@ -100,10 +98,10 @@ std::string affected_table(const std::vector<AffectedToken>& affected, const Reg
 
 std::string affected_tables(const RecordedTokens& tokens, const RegionLabels& labels) {
   const auto& affected = labels.blocks ? tokens.most_blocked : tokens.most_outside;
-  return "<h3>Which tokens are " + std::string(labels.title) +
+  return "<h3>Which tokens are " + std::string(labels.affected) +
          "</h3><p class=\"note\">The most frequent ones for each sign of advantage, over all recorded tokens. Mean μ "
          "and mean entropy (nats) are over those that are " +
-         labels.participle + ".</p><div class=\"pair\">" + affected_table(affected[0], labels, true) +
+         labels.affected + ".</p><div class=\"pair\">" + affected_table(affected[0], labels, true) +
          affected_table(affected[1], labels, false) + "</div>";
 }
 
@@ -129,15 +127,14 @@ std::string summary_section(const RecordedTokens& tokens) {
   out += "<li>recorded <b>" + plural(static_cast<int64_t>(tokens.steps.size()), "step") + "</b></li><li><b>" +
          plural(tokens.tokens, "token") + "</b></li><li>blocked <b>" +
          format_percent(static_cast<double>(tokens.blocked) / static_cast<double>(tokens.tokens)) + "</b></li></ul>";
-  const bool sampled = std::ranges::any_of(tokens.steps, [](const RecordedStep& step) { return !step.whole_batch; });
+  const bool is_sample = std::ranges::any_of(tokens.steps, [](const RecordedStep& step) { return !step.whole_batch; });
   if (tokens.pending_steps > 0)
     out += "<p class=\"note to-come\">" + plural(tokens.pending_steps, "more recorded step") + " will follow.</p>";
-  if (sampled) out += "<p class=\"note\">The records are a sample of the completions of these steps.</p>";
+  if (is_sample) out += "<p class=\"note\">The records are a sample of the completions of these steps.</p>";
   if (shown < tokens.completions)
     out +=
         "<p class=\"note thinned\">Curves, histogram and tables use all recorded tokens. The scatter plot and the "
-        "reader "
-        "show " +
+        "reader show " +
         plural(shown, "completion") + " of " + format_count(tokens.completions) +
         ", selected by their ids, to limit the size of this page.</p>";
   return out;

@@ -73,12 +73,13 @@ ChartLine aggregate_seeds(const std::vector<std::vector<ChartPoint>>& curves) {
 std::vector<SeedVariant> group_by_seed(const std::vector<RunData>& runs) {
   std::vector<SeedVariant> variants;
   std::map<std::string, size_t> known;
-  std::map<std::string, int> times;  // per seed; a repeated seed is a variant of its own
+  std::map<std::string, int> num_runs;  // by settings and seed; a repeated seed is a separate variant
   for (size_t i = 0; i < runs.size(); ++i) {
     std::string key = settings_without_seed(runs[i]);
-    key = key.empty() ? "run " + std::to_string(i) : key + std::to_string(times[key + setting(runs[i], "run.seed")]++);
-    const auto [found, fresh] = known.emplace(key, variants.size());
-    if (fresh) variants.push_back({runs[i].name, {}});
+    key =
+        key.empty() ? "run " + std::to_string(i) : key + std::to_string(num_runs[key + setting(runs[i], "run.seed")]++);
+    const auto [found, is_new] = known.emplace(key, variants.size());
+    if (is_new) variants.push_back({runs[i].name, {}});
     variants[found->second].runs.push_back(i);
   }
   for (SeedVariant& variant : variants)

@@ -38,8 +38,8 @@ TokenColumn column(const char* name, Value TokenRow::*member, bool nullable) {
 const std::vector<TokenColumn>& token_columns() {
   static const std::vector<TokenColumn> all = [] {
     std::vector<TokenColumn> columns;
-    for_each_token_column([&](const char* name, auto TokenRow::*member, bool may_be_unknown) {
-      columns.push_back(column(name, member, may_be_unknown));
+    for_each_token_column([&](const char* name, auto TokenRow::*member, bool nullable) {
+      columns.push_back(column(name, member, nullable));
     });
     return columns;
   }();

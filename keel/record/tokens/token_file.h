@@ -14,7 +14,7 @@ namespace keel {
 /// Throws an Error (exit code 2) if this build has no Arrow, which writes the Parquet files.
 void require_token_files();
 
-/// Throws an Error if the folder is a link, because the files behind it may belong to another run.
+/// Throws an Error if the folder is a link, because the files at its target may belong to another run.
 void require_no_link(const std::filesystem::path& folder);
 
 /// Writes the recorded tokens of a step to step-NNNNNNNN.parquet, compressed and atomically.

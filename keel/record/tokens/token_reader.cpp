@@ -6,8 +6,8 @@
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/record/tokens/token_file.h"
 
 #ifdef KEEL_HAS_ARROW
@@ -58,7 +58,7 @@ std::string no_token_files(const std::filesystem::path& run) {
 
 namespace {
 
-constexpr int64_t kTokensPerBatch = 16'384;
+constexpr int64_t kRowsPerBatch = 16'384;
 
 }  // namespace
 
@@ -69,12 +69,12 @@ class TokenReader::Source {
     if (is_being_written(path_.filename().string()))
       fail(ExitCode::kBadInput, path_.string(), ": is being written; wait for the end of the step");
     InputFile::open(path_);  // gives clearer errors than Arrow for missing or unreadable files
-    within_library([&] { return open(); });
+    check_arrow([&] { return open(); });
     read_metadata();
     select_columns(columns);
-    within_library([&] { return begin(); });
+    check_arrow([&] { return begin_reading(); });
     if (const auto expected = metadata_.find("rows"); expected != metadata_.end() && *expected != rows())
-      refuse(str_cat("it has ", rows(), " rows, expected ", shorten(expected->dump(), 20), " (keel.step)"));
+      fail_damaged(str_cat("it has ", rows(), " rows, expected ", shorten(expected->dump(), 20), " (keel.step)"));
   }
 
   const Json& metadata() const { return metadata_; }
@@ -82,24 +82,24 @@ class TokenReader::Source {
 
   std::vector<TokenRow> next() {
     std::vector<TokenRow> rows;
-    while (rows.empty() && row_ < this->rows()) within_library([&] { return read(rows); });
+    while (rows.empty() && rows_read_ < this->rows()) check_arrow([&] { return read_batch(rows); });
     if (can_check_order_) require_order(rows);
     return rows;
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& reason) const {
+  [[noreturn]] void fail_damaged(const std::string& reason) const {
     fail(ExitCode::kBadInput, path_.string(), ": damaged token record: ", reason,
          ". Move it away; the records of other steps are still readable");
   }
 
   template <class Call>
-  void within_library(const Call& call) const {
-    if (const std::string problem = arrow_problem(call); !problem.empty()) refuse(problem);
+  void check_arrow(const Call& call) const {
+    if (const std::string problem = arrow_problem(call); !problem.empty()) fail_damaged(problem);
   }
 
   arrow::Status open() {
-    ARROW_ASSIGN_OR_RAISE(reader_, open_parquet(path_, memory_, kTokensPerBatch));
+    ARROW_ASSIGN_OR_RAISE(reader_, open_parquet(path_, memory_, kRowsPerBatch));
     return reader_->GetSchema(&schema_);
   }
 
@@ -116,14 +116,14 @@ class TokenReader::Source {
       fail(ExitCode::kBadInput, path_.string(), ": unsupported token record format ", printable(format), " (expected ",
            kTokenFormat, "). Read it with the program that wrote it");
     std::optional<Json> step_metadata = try_parse_json(entries->Get("keel.step").ValueOr(""));
-    if (!step_metadata || !step_metadata->is_object()) refuse("keel.step is not a JSON object");
+    if (!step_metadata || !step_metadata->is_object()) fail_damaged("keel.step is not a JSON object");
     metadata_ = std::move(*step_metadata);
     if (const auto prompts = metadata_.find("prompts"); prompts != metadata_.end() && !are_texts(*prompts))
-      refuse("\"prompts\" of keel.step is not an object of texts");
+      fail_damaged("\"prompts\" of keel.step is not an object of texts");
     const int64_t expected = TokenFile::parse_step(path_.filename().string());
     if (const auto step = metadata_.find("step"); expected >= 0 && (step == metadata_.end() || *step != expected))
-      refuse("its name has step " + std::to_string(expected) + ", keel.step has " +
-             (step == metadata_.end() ? "none" : shorten(step->dump(), 20)));
+      fail_damaged("its name has step " + std::to_string(expected) + ", keel.step has " +
+                   (step == metadata_.end() ? "none" : shorten(step->dump(), 20)));
   }
 
   /// Checks the types of all columns and selects those to read.
@@ -131,49 +131,51 @@ class TokenReader::Source {
     const auto has = [](const std::vector<std::string>& names, const std::string& name) {
       return std::ranges::find(names, name) != names.end();
     };
-    size_t found = 0;
+    size_t num_found = 0;
     for (const TokenColumn& column : token_columns()) {
       const std::string& name = column.field->name();
       const auto field = schema_->GetFieldByName(name);
-      if (field == nullptr) refuse("it has no column " + name + ", or several");
+      if (field == nullptr) fail_damaged("it has no column " + name + ", or several");
       if (!field->type()->Equals(*column.field->type()))
-        refuse("its column " + name + " is " + field->type()->ToString() + "; expected " +
-               column.field->type()->ToString());
-      found += has(columns, name);
+        fail_damaged("its column " + name + " is " + field->type()->ToString() + "; expected " +
+                     column.field->type()->ToString());
+      num_found += has(columns, name);
       if (!columns.empty() && !has(columns, name)) continue;
       selected_.push_back(&column);
       leaves_.push_back(reader_->parquet_reader()->metadata()->schema()->ColumnIndex(name));
     }
     const auto reads = [&](const char* name) { return columns.empty() || has(columns, name); };
     can_check_order_ = reads("update") && reads("rollout") && reads("position");
-    last_.position = -1;
-    if (found != columns.size()) fail(ExitCode::kInternal, "a column of token records is requested twice or unknown");
+    last_row_.position = -1;
+    if (num_found != columns.size())
+      fail(ExitCode::kInternal, "a column of token records is requested twice or unknown");
   }
 
   /// Checks that updates ascend and that the positions of a completion are consecutive from 0.
   void require_order(const std::vector<TokenRow>& rows) {
     for (const TokenRow& row : rows) {
-      const bool continues = row.update == last_.update && row.rollout == last_.rollout && last_.position >= 0;
-      if (row.update < last_.update || row.position != (continues ? last_.position + 1 : 0))
-        refuse(str_cat("position ", row.position, " of completion ", row.rollout, " in update ", row.update,
-                       " is out of order"));
-      last_.update = row.update, last_.rollout = row.rollout, last_.position = row.position;
+      const bool continues =
+          row.update == last_row_.update && row.rollout == last_row_.rollout && last_row_.position >= 0;
+      if (row.update < last_row_.update || row.position != (continues ? last_row_.position + 1 : 0))
+        fail_damaged(str_cat("position ", row.position, " of completion ", row.rollout, " in update ", row.update,
+                             " is out of order"));
+      last_row_.update = row.update, last_row_.rollout = row.rollout, last_row_.position = row.position;
     }
   }
 
-  arrow::Status begin() {
-    std::vector<int> parts(static_cast<size_t>(reader_->num_row_groups()));
-    std::iota(parts.begin(), parts.end(), 0);
-    ARROW_ASSIGN_OR_RAISE(batches_, reader_->GetRecordBatchReader(parts, leaves_));
+  arrow::Status begin_reading() {
+    std::vector<int> row_groups(static_cast<size_t>(reader_->num_row_groups()));
+    std::iota(row_groups.begin(), row_groups.end(), 0);
+    ARROW_ASSIGN_OR_RAISE(batches_, reader_->GetRecordBatchReader(row_groups, leaves_));
     return arrow::Status::OK();
   }
 
-  arrow::Status read(std::vector<TokenRow>& rows) {
+  arrow::Status read_batch(std::vector<TokenRow>& rows) {
     ARROW_ASSIGN_OR_RAISE(auto batch, batches_->Next());
-    if (batch == nullptr || batch->num_rows() == 0 || batch->num_rows() > this->rows() - row_)
+    if (batch == nullptr || batch->num_rows() == 0 || batch->num_rows() > this->rows() - rows_read_)
       return arrow::Status::Invalid("it has fewer or more rows than its metadata");
     ARROW_RETURN_NOT_OK(batch->ValidateFull());
-    row_ += batch->num_rows();
+    rows_read_ += batch->num_rows();
     rows.resize(static_cast<size_t>(batch->num_rows()));
     for (const TokenColumn* column : selected_) {
       const auto array = batch->GetColumnByName(column->field->name());
@@ -193,9 +195,9 @@ class TokenReader::Source {
   std::vector<const TokenColumn*> selected_;
   std::vector<int> leaves_;  // column indices in the file
   std::unique_ptr<arrow::RecordBatchReader> batches_;
-  int64_t row_ = 0;               // number of rows read
+  int64_t rows_read_ = 0;
   bool can_check_order_ = false;  // the required columns are read
-  TokenRow last_;                 // update, rollout and position of the last row
+  TokenRow last_row_;             // update, rollout and position of the last row
 };
 
 TokenReader::TokenReader(const std::filesystem::path& file, const std::vector<std::string>& columns)

@@ -19,7 +19,7 @@ MAX_PARAMETERS, MAX_CHARACTERS = 100, 6000  # MLflow's limits for one call and f
 CLOCK = "time/clock"  # seconds since 1970 at which a row was written
 
 
-class Taken(Exception):
+class TargetExists(Exception):
     """The target has an earlier export of the run, and `overwrite` is not set."""
 
 
@@ -30,7 +30,7 @@ class Wandb:
         folder = run["folder"]  # of an export; None: the defaults of wandb, including WANDB_MODE
         earlier = glob.glob(os.path.join(glob.escape(folder), "wandb", f"offline-run-*-{run['id']}")) if folder else []
         if earlier and not run["overwrite"]:
-            raise Taken(earlier[0])
+            raise TargetExists(earlier[0])
         for path in earlier:
             shutil.rmtree(path)
         if folder:
@@ -38,13 +38,13 @@ class Wandb:
         self.run = wandb.init(project=os.environ.get("WANDB_PROJECT", "keel"), name=run["name"], group=run["group"],
                               config=run["settings"], id=run["id"], dir=folder, mode="offline" if folder else None,
                               settings=wandb.Settings(silent=True, console="off"))
-        self.place = os.path.dirname(self.run.dir) if self.run.offline else self.run.url
+        self.target = os.path.dirname(self.run.dir) if self.run.offline else self.run.url
 
     def log(self, step, seconds, values):
         self.run.log({**values, "_timestamp": seconds}, step=step)
 
-    def end(self, how, seconds):
-        self.run.finish(exit_code=0 if how == "finished" else 1)
+    def end(self, status, seconds):
+        self.run.finish(exit_code=0 if status == "finished" else 1)
 
 
 class Mlflow:
@@ -58,24 +58,24 @@ class Mlflow:
         experiment = experiment.experiment_id if experiment else self.client.create_experiment(name)
         earlier = self.client.search_runs([experiment], f"tags.`keel.run` = '{run['group']}'") if run["folder"] else []
         if earlier and not run["overwrite"]:
-            raise Taken(f"{run['folder']}, run {earlier[0].info.run_id}")
+            raise TargetExists(f"{run['folder']}, run {earlier[0].info.run_id}")
         for old in earlier:
             self.client.delete_run(old.info.run_id)
-        made = self.client.create_run(experiment, start_time=milliseconds(run["begin"]), run_name=run["name"],
-                                      tags={"keel.run": run["group"], "mlflow.source.name": "keel"})
-        self.id = made.info.run_id
+        created = self.client.create_run(experiment, start_time=milliseconds(run["begin"]), run_name=run["name"],
+                                         tags={"keel.run": run["group"], "mlflow.source.name": "keel"})
+        self.id = created.info.run_id
         parameters = [mlflow.entities.Param(mlflow_name(key), text(value)) for key, value in (run["settings"] or {}).items()]
         for first in range(0, len(parameters), MAX_PARAMETERS):
             self.client.log_batch(self.id, params=parameters[first:first + MAX_PARAMETERS])
-        self.place = f"{run['folder'] or mlflow.get_tracking_uri()}, experiment {name}, run {self.id}"
+        self.target = f"{run['folder'] or mlflow.get_tracking_uri()}, experiment {name}, run {self.id}"
 
     def log(self, step, seconds, values):
         self.client.log_batch(self.id, metrics=[self.entities.Metric(mlflow_name(name), value, milliseconds(seconds), step)
                                                 for name, value in values.items()])
 
-    def end(self, how, seconds):
-        if how != "running":
-            self.client.set_terminated(self.id, "FINISHED" if how == "finished" else "KILLED", milliseconds(seconds))
+    def end(self, status, seconds):
+        if status != "running":
+            self.client.set_terminated(self.id, "FINISHED" if status == "finished" else "KILLED", milliseconds(seconds))
 
 
 def milliseconds(seconds):
@@ -119,11 +119,11 @@ def main():
     reply(ready=True)
     try:
         tracker = tool(module, json.loads(sys.stdin.readline()))
-    except Taken as error:
-        return reply(taken=f"{error}")
+    except TargetExists as error:
+        return reply(exists=f"{error}")
     except Exception as error:
         return reply(error=f"{type(error).__name__}: {error}")
-    reply(place=tracker.place)
+    reply(target=tracker.target)
     rows, failures = queue.SimpleQueue(), []
 
     def read():
@@ -140,7 +140,7 @@ def main():
         while "end" not in (row := rows.get()):
             send(tracker, row, sent)
         tracker.end(row["end"], sent["time"])
-        reply(place=tracker.place)
+        reply(target=tracker.target)
     except Exception as error:
         failures.append(f"{type(error).__name__}: {error}")
         while "end" not in rows.get():

@@ -81,22 +81,22 @@ ProtobufMessage histogram_value(const std::string& tag, const Histogram& histogr
   return value.add_string(summary_field::kTag, tag).add_message(summary_field::kHistogram, message);
 }
 
-bool is_plain(std::string_view text) {
+bool is_alphanumeric(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c); });
 }
 
 /// Returns TIME.RUN or TIME of a file name, if it is valid.
 std::optional<std::string_view> parse_name(std::string_view name) {
-  constexpr size_t kDigits = 18;  // fits into 64 bits
+  constexpr size_t kMaxDigits = 18;  // fit into 64 bits
   if (!name.starts_with(kEventsBegin) || !name.ends_with(kEventsEnd)) return std::nullopt;
   if (name.size() <= kEventsBegin.size() + kEventsEnd.size()) return std::nullopt;
   name.remove_prefix(kEventsBegin.size());
   name.remove_suffix(kEventsEnd.size());
   const std::string_view time = name.substr(0, name.find('.'));
   const bool has_run = time.size() < name.size();
-  const bool fits = !time.empty() && time.size() <= kDigits && std::all_of(time.begin(), time.end(), is_digit) &&
-                    (!has_run || is_plain(name.substr(time.size() + 1)));
-  return fits ? std::optional(name) : std::nullopt;
+  const bool is_valid = !time.empty() && time.size() <= kMaxDigits && std::all_of(time.begin(), time.end(), is_digit) &&
+                        (!has_run || is_alphanumeric(name.substr(time.size() + 1)));
+  return is_valid ? std::optional(name) : std::nullopt;
 }
 
 /// Returns TIME of a valid file name.
@@ -119,8 +119,9 @@ std::string tfrecord(std::string_view record) {
 }
 
 bool EventFile::is_own(std::string_view name, const std::string& run) {
-  const std::optional<std::string_view> middle = parse_name(name);
-  return middle && (middle->find('.') == std::string_view::npos || middle->substr(middle->find('.') + 1) == run);
+  const std::optional<std::string_view> time_and_run = parse_name(name);
+  return time_and_run && (time_and_run->find('.') == std::string_view::npos ||
+                          time_and_run->substr(time_and_run->find('.') + 1) == run);
 }
 
 EventFile EventFile::begin(const fs::path& folder, std::string_view config, const std::string& run) {
@@ -129,18 +130,18 @@ EventFile EventFile::begin(const fs::path& folder, std::string_view config, cons
   auto time = static_cast<int64_t>(now);
   for (const std::string& name : list_directory(folder))
     if (parse_name(name)) time = std::max(time, parse_time(name) + 1);
-  const fs::path path = folder / (std::string(kEventsBegin) + std::to_string(time) + (is_plain(run) ? "." + run : "") +
-                                  std::string(kEventsEnd));
+  const fs::path path = folder / (std::string(kEventsBegin) + std::to_string(time) +
+                                  (is_alphanumeric(run) ? "." + run : "") + std::string(kEventsEnd));
   EventFile file(path, run, AppendFile::open(path));
-  std::string head = tfrecord(ProtobufMessage()
-                                  .add_double(event_field::kWallTime, now)
-                                  .add_string(event_field::kFileVersion, "brain.Event:2")
-                                  .bytes());
+  std::string header = tfrecord(ProtobufMessage()
+                                    .add_double(event_field::kWallTime, now)
+                                    .add_string(event_field::kFileVersion, "brain.Event:2")
+                                    .bytes());
   const ProtobufMessage start = ProtobufMessage().add_int(session_field::kStatus, session_field::kStart);
-  head += tfrecord(event(now, 0).add_message(event_field::kSessionLog, start).bytes());
+  header += tfrecord(event(now, 0).add_message(event_field::kSessionLog, start).bytes());
   if (!config.empty())
-    head += tfrecord(event(now, 0).add_message(event_field::kSummary, text_summary("config", config)).bytes());
-  file.file_.append(head);
+    header += tfrecord(event(now, 0).add_message(event_field::kSummary, text_summary("config", config)).bytes());
+  file.file_.append(header);
   return file;
 }
 

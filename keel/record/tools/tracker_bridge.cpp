@@ -35,11 +35,11 @@ TrackerBridge::~TrackerBridge() {
 
 void TrackerBridge::open(const Json& run) {
   const Json reply = request(run.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n", kOpenSeconds);
-  if (reply.contains("taken"))
-    fail(ExitCode::kBadConfiguration, reply.value("taken", ""),
+  if (reply.contains("exists"))
+    fail(ExitCode::kBadConfiguration, reply.value("exists", ""),
          " is an earlier export of this run; choose another folder, or replace it with --overwrite");
   if (const auto failure = failure_in(reply)) fail(ExitCode::kBadConfiguration, setting_, ": ", *failure);
-  target_ = reply.value("place", "");
+  target_ = reply.value("target", "");
   is_open_ = true;
 }
 
@@ -47,9 +47,9 @@ std::optional<std::string> TrackerBridge::add(std::string_view row) {
   return is_open_ ? failure_in(request(std::string(row) + "\n", kRowSeconds)) : std::nullopt;
 }
 
-std::optional<std::string> TrackerBridge::end(const std::string& how) {
+std::optional<std::string> TrackerBridge::end(const std::string& status) {
   if (!is_open_) return std::nullopt;
-  const auto failure = failure_in(request("{\"end\":\"" + how + "\"}\n", kEndSeconds, /*is_last=*/true));
+  const auto failure = failure_in(request("{\"end\":\"" + status + "\"}\n", kEndSeconds, /*is_last=*/true));
   is_open_ = false;
   return failure;
 }

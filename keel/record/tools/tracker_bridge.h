@@ -23,7 +23,7 @@ class TrackerBridge {
   /// Sends one row of metrics.jsonl. Returns the error of a failed bridge, which ignores further rows.
   std::optional<std::string> add(std::string_view row);
   /// Closes the run as "finished", "stopped" or (MLflow leaves it open) "running".
-  std::optional<std::string> end(const std::string& how);
+  std::optional<std::string> end(const std::string& status);
   /// The URL, or the folder of an offline run.
   const std::string& target() const { return target_; }
 

@@ -150,7 +150,7 @@ void require_own_checkpoints(const std::filesystem::path& checkpoints, const std
          "of this run. Restore this run's checkpoints");
 }
 
-RunFolder::Lines read_lines(const std::filesystem::path& checkpoint) {
+RunFolder::Checksums read_lines(const std::filesystem::path& checkpoint) {
   const Json lines = read_json_file(checkpoint / "manifest.json").at(kLines);
   const auto read = [&](const char* file) {
     std::optional<LineChecksums> checksums = from_hex(lines.at(file).get<std::string>());
@@ -198,7 +198,7 @@ void save_reference(const std::filesystem::path& folder, const ModelWeights& ref
   if (!is_own_reference(folder, run) || !matches_manifest_exactly(folder)) move_aside(folder);
   remove_leftovers(folder.parent_path(), run);
   const Json heading = {{"format", "keel reference 1"}, {kRun, run}};
-  write_directory_atomically(folder, partial_path_of(folder, run), heading, [&](const auto& partial) {
+  write_directory_atomically(folder, partial_path(folder, run), heading, [&](const auto& partial) {
     if (policy.adapter.empty())
       write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
     else if (reference.has_adapter())
@@ -272,13 +272,13 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
   if (read_run_id(folder) != checkpoint.run || !matches_manifest_exactly(folder)) move_aside(folder);
   remove_leftovers(checkpoints, checkpoint.run);
   require_free_space(checkpoints, bytes_on_disk(checkpoint));
-  const RunFolder::Lines& lines = checkpoint.lines;
+  const RunFolder::Checksums& lines = checkpoint.lines;
   const Json heading = {
       {kFormat, std::string(kFormatName) + std::to_string(kFormatVersion)},
       {kRun, checkpoint.run},
       {"step", checkpoint.state.step()},
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
-  write_directory_atomically(folder, partial_path_of(folder, checkpoint.run), heading,
+  write_directory_atomically(folder, partial_path(folder, checkpoint.run), heading,
                              [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
   finish_save(folder, checkpoint.state.best);
   remove_old_checkpoints(checkpoints, checkpoint, keep);
@@ -325,7 +325,7 @@ std::vector<std::string> find_changed_rows(const std::filesystem::path& run) {
 std::vector<std::string> find_changed_rows(const std::filesystem::path& run, const std::filesystem::path& checkpoint) {
   std::vector<std::string> changes;
   try {
-    const RunFolder::Lines lines = read_lines(checkpoint);
+    const RunFolder::Checksums lines = read_lines(checkpoint);
     for (const auto& [name, checksums] :
          {std::pair{"metrics.jsonl", &lines.metrics}, {"samples.jsonl", &lines.samples}})
       if (const auto change = find_changed_line(run / name, *checksums))

@@ -20,7 +20,7 @@ struct Checkpoint {
   LoadedModel policy;                  // from the masters, with the adapter merged
   std::vector<NamedTensor> optimizer;  // moments of policy and critic, past policies, loss scale
   TrainState state;
-  RunFolder::Lines lines;                 // checksums of the lines of the run's log files
+  RunFolder::Checksums lines;             // of the lines of the run's log files
   Json config;                            // the resolved configuration
   std::optional<Critic> critic = {};      // from the masters
   std::string run = {};                   // id of the run, which removes only checkpoints with its id

@@ -17,7 +17,7 @@ TEST(HistogramChart, HasLogarithmicAxes) {
   histogram.thresholds = {10};
   const std::string svg = svg_histogram(histogram);
   EXPECT_EQ(occurrences(svg, "class=\"bar kept\" d=\"M56.5 196V172.7H279.5V196ZM280.5 196V18H503.5V196Z\""), 1u);
-  EXPECT_EQ(occurrences(svg, "class=\"bar held\" d=\"M281.5 196V172.7H502.5V196Z\""), 1u);
+  EXPECT_EQ(occurrences(svg, "class=\"bar affected\" d=\"M281.5 196V172.7H502.5V196Z\""), 1u);
   EXPECT_EQ(occurrences(svg, "d=\"M280 18V196\""), 1u);
   EXPECT_EQ(occurrences(svg, ">threshold 10<"), 1u);
 }

@@ -53,8 +53,8 @@ TEST(SvgChart, SupportsCommonAxesAndFaintLines) {
   Chart chart = chart_with({{0, 0}, {10, 0.5}});
   chart.width = 172;
   chart.height = 148;
-  chart.from_zero = true;
-  chart.y_at_least = 1;
+  chart.includes_zero = true;
+  chart.min_y_top = 1;
   EXPECT_EQ(path_of(svg_chart(chart)), "M56 114L156 64");  // half of the way up
   chart.lines[0].faint = true;
   EXPECT_EQ(path_of(svg_chart(chart)), "");

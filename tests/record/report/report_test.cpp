@@ -240,9 +240,9 @@ TEST(Report, ShowsSettingsThatChangeTheTraining) {
   RunData run = named_run("mine");
   const char* const chips[] = {"overlong penalty <b>0.5 in the last 4 tokens</b>",
                                "groups of equal rewards <b>dropped, at most 3 batches per step</b>",
-                               "truncated completions <b>left out of updates</b>",
+                               "truncated completions <b>excluded from updates</b>",
                                "sampler <b>int8 weights, logit noise 0.3, 1 step behind</b>",
-                               "its weights <b>random</b>",
+                               "model weights <b>random</b>",
                                "moments <b>in 8 bits</b>",
                                "best checkpoint <b>step 3, by eval/accuracy</b>"};
   for (const char* chip : chips) {

@@ -1,10 +1,10 @@
 // Tooltips with the values under the pointer, for every chart.
 const number = v => {
-  const a = Math.abs(v);
+  const magnitude = Math.abs(v);
   if (v === 0) return '0';
   if (!Number.isFinite(v)) return Number.isNaN(v) ? '–' : v > 0 ? '∞' : '−∞';
-  if (a >= 1e4) return Math.round(v).toLocaleString('en');
-  return (a < 1e-3 ? v.toExponential(2) : String(+v.toPrecision(3))).replace('-', '−');
+  if (magnitude >= 1e4) return Math.round(v).toLocaleString('en');
+  return (magnitude < 1e-3 ? v.toExponential(2) : String(+v.toPrecision(3))).replace('-', '−');
 };
 
 /// Creates an element with classes, text and children. Text is never parsed as HTML.
@@ -17,18 +17,18 @@ const make = (tag, className = '', text = '', ...inside) => {
 };
 
 /// Shows a tooltip next to the pointer, inside its parent element.
-const showTip = (tip, around, event, text) => {
+const showTip = (tip, container, event, text) => {
   tip.textContent = text;
   tip.hidden = false;
-  const box = around.getBoundingClientRect(), x = event.clientX - box.left;
+  const box = container.getBoundingClientRect(), x = event.clientX - box.left;
   const fits = x + 14 + tip.offsetWidth <= box.width;
   tip.style.left = (fits ? x + 14 : Math.max(0, x - tip.offsetWidth - 14)) + 'px';
   tip.style.top = (event.clientY - box.top + 14) + 'px';
 };
 
 const pointsOf = path => {
-  const v = (path.getAttribute('d').match(/-?[\d.]+/g) || []).map(Number), points = [];
-  for (let i = 0; i + 1 < v.length; i += 2) points.push([v[i], v[i + 1]]);
+  const coordinates = (path.getAttribute('d').match(/-?[\d.]+/g) || []).map(Number), points = [];
+  for (let i = 0; i + 1 < coordinates.length; i += 2) points.push([coordinates[i], coordinates[i + 1]]);
   return points;
 };
 
@@ -38,7 +38,7 @@ for (const svg of document.querySelectorAll('figure svg')) {
   let lines = null;  // parsed at the first use: a page has many curves
   const read = name => plot.dataset[name].split(' ').map(Number);
   const box = read('box'), xs = read('x'), ys = read('y'), log = plot.dataset.log === '1', percent = plot.dataset.percent === '1';
-  const word = plot.dataset.word || 'step', tip = make('div', 'tip');
+  const xLabel = plot.dataset.xLabel || 'step', tip = make('div', 'tip');
   const rule = document.createElementNS('http://www.w3.org/2000/svg', 'path');
   tip.hidden = true;
   figure.append(tip);
@@ -48,18 +48,19 @@ for (const svg of document.querySelectorAll('figure svg')) {
   svg.addEventListener('pointermove', event => {
     lines ??= [...svg.querySelectorAll('path.line')].map(path => ({name: path.dataset.name, points: pointsOf(path)}))
       .filter(line => line.points.length);
-    const r = svg.getBoundingClientRect(), x = (event.clientX - r.left) * svg.viewBox.baseVal.width / r.width;
+    const bounds = svg.getBoundingClientRect(), x = (event.clientX - bounds.left) * svg.viewBox.baseVal.width / bounds.width;
     if (!lines.length || x < box[0] - 4 || x > box[0] + box[2] + 4) return hide();
-    let at = 0;
+    let nearestX = 0;
     const rows = lines.map(line => {
       const best = line.points.reduce((a, b) => Math.abs(b[0] - x) < Math.abs(a[0] - x) ? b : a);
-      at = best[0];
-      const t = 1 - (best[1] - box[1]) / box[3], v = log ? ys[0] * Math.pow(ys[1] / ys[0], t) : ys[0] + t * (ys[1] - ys[0]);
-      return (lines.length > 1 ? line.name + '  ' : '') + (percent ? number(v * 100) + ' %' : number(v));
+      nearestX = best[0];
+      const height = 1 - (best[1] - box[1]) / box[3];  // 0: bottom, 1: top
+      const y = log ? ys[0] * Math.pow(ys[1] / ys[0], height) : ys[0] + height * (ys[1] - ys[0]);
+      return (lines.length > 1 ? line.name + '  ' : '') + (percent ? number(y * 100) + ' %' : number(y));
     });
-    const step = Math.round(xs[0] + (at - box[0]) / box[2] * (xs[1] - xs[0]));
-    showTip(tip, figure, event, word + ' ' + step + (figure.dataset.window ? ' (average)' : '') + '\n' + rows.join('\n'));
-    rule.setAttribute('d', 'M' + at + ' ' + box[1] + 'V' + (box[1] + box[3]));
+    const step = Math.round(xs[0] + (nearestX - box[0]) / box[2] * (xs[1] - xs[0]));
+    showTip(tip, figure, event, xLabel + ' ' + step + (figure.dataset.window ? ' (average)' : '') + '\n' + rows.join('\n'));
+    rule.setAttribute('d', 'M' + nearestX + ' ' + box[1] + 'V' + (box[1] + box[3]));
   });
   svg.addEventListener('pointerleave', hide);
 }

@@ -12,7 +12,7 @@ if (runNames.size > 1) {
   for (const page of pages) {
     const first = page.querySelector('.of-run');
     if (!first) continue;
-    const runs = select(...[...runNames].map(([place, name]) => option(place, name)));
+    const runs = select(...[...runNames].map(([index, name]) => option(index, name)));
     first.before(make('div', 'filters of-runs', '', control(runs, 'Run', 'run')));
   }
 }

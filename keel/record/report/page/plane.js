@@ -1,5 +1,6 @@
 // Scatter plots of tokens, pi over mu, for each sign of advantage, with the boundary of the method's region.
 const SMALLEST = 1e-6;  // of logarithmic axes; smaller values are drawn at the edge
+const MAX_CLICK_DISTANCE = 8;  // in pixels, from the pointer to its token
 const LEFT = 44, RIGHT = 10, TOP = 10, BOTTOM = 34;
 
 const color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -15,7 +16,7 @@ class Plane {
     this.counts = make('p', 'note');
     this.card = make('div', 'card square', '', make('h4', '', positive ? 'Positive advantage' : 'Negative advantage'),
       this.counts, this.canvas, this.tip);
-    this.canvas.addEventListener('pointermove', event => this.point(event));
+    this.canvas.addEventListener('pointermove', event => this.showTipAt(event));
     this.canvas.addEventListener('pointerleave', () => { this.tip.hidden = true; });
     this.canvas.addEventListener('click', event => {
       const row = this.nearest(event);
@@ -32,14 +33,15 @@ class Plane {
   x(mu) { return LEFT + this.position(mu) * this.side; }
   y(pi) { return TOP + (1 - this.position(pi)) * this.side; }
 
-  choose(step) {
+  /// Selects the tokens of a step ('': of all steps) with this sign of advantage.
+  selectRows(step) {
     const records = this.records, rows = [];
     let affected = 0;
     for (const completion of records.completions) {
       if (step !== '' && String(completion.step) !== step) continue;
       for (let row = completion.first; row < completion.first + completion.rows; ++row) {
-        const a = records.value('advantage', row);
-        if (!(this.positive ? a > 0 : a < 0)) continue;
+        const advantage = records.value('advantage', row);
+        if (!(this.positive ? advantage > 0 : advantage < 0)) continue;
         rows.push(row);
         if (this.isAffected(row)) ++affected;
       }
@@ -48,10 +50,10 @@ class Plane {
     this.mu = Float64Array.from(rows, row => records.mu(row));
     this.pi = Float64Array.from(rows, row => records.pi(row));
     this.counts.textContent = rows.length.toLocaleString('en') + ' tokens, ' + affected.toLocaleString('en') +
-      (this.soft ? ' outside the region' : ' blocked');
+      (this.blocksNothing ? ' outside the region' : ' blocked');
     this.canvas.setAttribute('aria-label', (this.positive ? 'Positive' : 'Negative') + ' advantage: ' + this.counts.textContent);
   }
-  isAffected(row) { return this.soft ? this.records.outside(row) : !this.records.kept(row); }
+  isAffected(row) { return this.blocksNothing ? this.records.outside(row) : !this.records.kept(row); }
 
   draw() {
     const width = this.card.clientWidth - 2 * 14, ratio = devicePixelRatio || 1;
@@ -143,14 +145,14 @@ class Plane {
 
   nearest(event) {
     const box = this.canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top;
-    let best = -1, distance = 64;
+    let best = -1, distance = MAX_CLICK_DISTANCE ** 2;
     for (let i = 0; i < this.rows.length; ++i) {
       const dx = this.x(this.mu[i]) - px, dy = this.y(this.pi[i]) - py, d = dx * dx + dy * dy;
       if (d < distance) { distance = d; best = i; }
     }
     return best < 0 ? -1 : this.rows[best];
   }
-  point(event) {
+  showTipAt(event) {
     const row = this.nearest(event);
     this.canvas.style.cursor = row < 0 ? '' : 'pointer';
     if (row < 0) { this.tip.hidden = true; return; }
@@ -161,37 +163,37 @@ class Plane {
 }
 
 for (const element of document.querySelectorAll('.plane')) {
-  let planes = null, drawn = '', steps = null, axes = null;
+  let planes = null, drawnKey = '', steps = null, axes = null;
   const caption = element.querySelector('.note'), lastCaption = caption.textContent;
-  const show = redraw => {
+  const show = forceRedraw => {
     if (!isShown(element)) return;
     const records = recordsOf(element.dataset.records);
     if (!records) return;
     if (!planes) {
       planes = [new Plane(records, true), new Plane(records, false)];
-      const soft = !records.completions.some(c => c.blocked) && records.completions.some(c => c.outside);
-      planes.forEach(plane => { plane.soft = soft; });
+      const blocksNothing = !records.completions.some(c => c.blocked) && records.completions.some(c => c.outside);
+      planes.forEach(plane => { plane.blocksNothing = blocksNothing; });
       steps = stepSelect(records);
       axes = select(option('', 'linear'), option('log', 'logarithmic'));
       element.append(make('div', 'filters', '', control(steps, 'Step', 'step'), control(axes, 'Axes', 'axes'),
-        make('span', 'legend', '', make('i', 'key block s0'), 'kept ', make('i', 'key block held'), soft ? 'outside ' : 'blocked ')),
+        make('span', 'legend', '', make('i', 'key block s0'), 'kept ', make('i', 'key block affected'), blocksNothing ? 'outside ' : 'blocked ')),
         make('div', 'pair', '', ...planes.map(plane => plane.card)));
     }
     const step = records.steps.includes(Number(state.step)) ? state.step : '', log = state.axes === 'log';
     steps.value = step;
     axes.value = log ? 'log' : '';
     const key = step + ' ' + log + ' ' + element.clientWidth;
-    if (key === drawn && !redraw) return;
-    drawn = key;
+    if (key === drawnKey && !redraw) return;
+    drawnKey = key;
     const region = records.regionOfStep[step === '' ? records.steps[records.steps.length - 1] : step];
     const several = step === '' && records.regions.length > 1;
     caption.textContent = (region < 0 ? 'Thresholds changed; this page does not include the boundary of this step.' :
-      region === undefined ? lastCaption : records.regions[region].words) +
+      region === undefined ? lastCaption : records.regions[region].caption) +
       (several ? ' Thresholds changed between steps; those of the last step are shown.' : '');
     for (const plane of planes) {
       plane.log = log;
       plane.region = region >= 0 ? records.regions[region] : null;
-      plane.choose(step);
+      plane.selectRows(step);
       plane.draw();
     }
   };

@@ -6,24 +6,24 @@ const factsOf = (r, row) => {
   const completion = r.completions[r.completionOf[row]], facts = [], kept = r.kept(row);
   const exact = v => Number.isNaN(v) ? '–' : !Number.isFinite(v) ? (v > 0 ? '∞' : '−∞') : v === 0 ? '0' :
     (Math.abs(v) < 1e-4 || Math.abs(v) >= 1e6 ? v.toExponential(4) : String(+v.toPrecision(6))).replace(/-/g, '−');
-  const add = (name, value, word = '') => facts.push([name, value, word]);
-  const known = (name, column, show = v => v) => { if (r.has(column)) add(name, exact(show(r.value(column, row)))); };
+  const add = (name, value, className = '') => facts.push([name, value, className]);
+  const addIfRecorded = (name, column, show = v => v) => { if (r.has(column)) add(name, exact(show(r.value(column, row)))); };
   add('μ, when sampled', exact(r.mu(row)));
   add('π, at the update', exact(r.pi(row)));
-  known('log μ', 'log_mu');
-  known('log π', 'log_pi');
+  addIfRecorded('log μ', 'log_mu');
+  addIfRecorded('log π', 'log_pi');
   add('ratio π/μ', exact(r.ratio(row)));
-  known('divergence', 'divergence');
-  known('threshold', 'threshold');
-  known('advantage', 'advantage');
-  known('coefficient', 'coefficient');
-  known('weight', 'weight');
+  addIfRecorded('divergence', 'divergence');
+  addIfRecorded('threshold', 'threshold');
+  addIfRecorded('advantage', 'advantage');
+  addIfRecorded('coefficient', 'coefficient');
+  addIfRecorded('weight', 'weight');
   add('kept', kept ? 'yes' : 'no: blocked', kept ? '' : 'warn');
   add('outside the region', r.outside(row) ? 'yes' : 'no');
-  known('entropy, nats', 'entropy');
-  known('recomputed p', 'log_recomputed', Math.exp);
-  known('log recomputed', 'log_recomputed');
-  known('reference p', 'log_reference', Math.exp);
+  addIfRecorded('entropy, nats', 'entropy');
+  addIfRecorded('recomputed p', 'log_recomputed', Math.exp);
+  addIfRecorded('log recomputed', 'log_recomputed');
+  addIfRecorded('reference p', 'log_reference', Math.exp);
   add('position', String(row - completion.first));
   add('step, update', completion.step + ', ' + completion.update);
   add('prompt, completion', completion.prompt + ', ' + completion.rollout);
@@ -69,69 +69,69 @@ class Reader {
       make('span', 'hint', 'Click a token for all of its numbers; ← and → select its neighbours.'));
   }
 
-  /// The completions that match the filters.
-  chosen() {
+  matchingCompletions() {
     const r = this.records, find = (state.find || '').toLowerCase();
     const from = parseFloat(state.from), to = parseFloat(state.to);
     return r.completions.filter(c => (!state.step || String(c.step) === state.step) &&
       (!state.sign || (state.sign === 'positive' ? r.value('advantage', c.first) > 0 : r.value('advantage', c.first) < 0)) &&
       !(c.reward !== null && (c.reward < from || c.reward > to)) && !(c.reward === null && !(isNaN(from) && isNaN(to))) &&
-      (!state.blocked || c.blocked > 0) && (!find || r.wholeText(c).includes(find)));
+      (!state.blocked || c.blocked > 0) && (!find || r.searchText(c).includes(find)));
   }
 
   show() {
     for (const input of this.filters.querySelectorAll('[data-key]')) {
-      const wanted = state[input.dataset.key] || '';
-      if (input.type === 'checkbox') input.checked = wanted === '1';
-      else if (input.value !== wanted && input !== document.activeElement) input.value = wanted;
+      const value = state[input.dataset.key] || '';
+      if (input.type === 'checkbox') input.checked = value === '1';
+      else if (input.value !== value && input !== document.activeElement) input.value = value;
     }
     const all = this.records.completions, open = state.open === undefined || state.open === null ? null : all[Number(state.open)];
-    const shown = open ? [open] : this.chosen(), pages = Math.max(1, Math.ceil(shown.length / PER_PAGE));
-    const at = Math.min(pages, Math.max(1, Number(state.at) || 1));
-    const key = JSON.stringify([open && open.index, at, shown.length, state.step, state.sign, state.from, state.to, state.blocked, state.find]);
+    const shown = open ? [open] : this.matchingCompletions(), pages = Math.max(1, Math.ceil(shown.length / PER_PAGE));
+    const current = Math.min(pages, Math.max(1, Number(state.at) || 1));
+    const key = JSON.stringify([open && open.index, current, shown.length, state.step, state.sign, state.from, state.to, state.blocked, state.find]);
     if (key !== this.key_) {
       this.key_ = key;
       this.count.textContent = shown.length.toLocaleString('en') + ' of ' + all.length.toLocaleString('en') + ' completions';
-      this.list.replaceChildren(...shown.slice((at - 1) * PER_PAGE, at * PER_PAGE).map(c => this.article(c)));
+      this.list.replaceChildren(...shown.slice((current - 1) * PER_PAGE, current * PER_PAGE).map(c => this.completionCard(c)));
       if (!shown.length) this.list.append(make('p', 'note', 'No recorded completion matches.'));
-      this.showPager(at, pages, open);
+      this.showPager(current, pages, open);
     }
     this.showToken(open);
   }
 
-  showPager(at, pages, open) {
-    const button = (text, changes, on) => {
+  showPager(current, pages, open) {
+    const button = (text, changes, enabled) => {
       const b = make('button', '', text);
       b.type = 'button';
-      b.disabled = !on;
+      b.disabled = !enabled;
       b.addEventListener('click', () => { setState({...changes, token: null}); this.filters.scrollIntoView({block: 'nearest'}); });
       return b;
     };
     this.pager.replaceChildren();
     if (open) this.pager.append(button('All completions', {open: null}, true));
-    else if (pages > 1) this.pager.append(button('Previous', {at: at - 1}, at > 1), ' ' + at + ' of ' + pages + ' ', button('Next', {at: at + 1}, at < pages));
+    else if (pages > 1) this.pager.append(button('Previous', {at: current - 1}, current > 1), ' ' + current + ' of ' + pages + ' ',
+      button('Next', {at: current + 1}, current < pages));
   }
 
-  article(c) {
+  completionCard(c) {
     const r = this.records, fact = (name, value) => make('span', '', name + ' ', make('b', '', value));
     const facts = make('p', 'facts', '', make('b', '', 'step ' + c.step.toLocaleString('en')), fact('update', String(c.update)),
       fact('prompt', String(c.prompt)), fact('completion', String(c.rollout)), fact('reward', c.reward === null ? '–' : number(c.reward)),
       fact('advantage', number(r.value('advantage', c.first))), make('span', '', c.tokens.toLocaleString('en') + ' tokens'));
     if (c.blocked) facts.append(make('span', 'warn', c.blocked.toLocaleString('en') + ' blocked'));
     const strip = make('div', 'strip');
-    const article = make('article', 'card sample', '', facts, ...(c.promptText ? [make('pre', 'prompt', c.promptText)] : []), strip);
-    article.dataset.completion = c.index;
+    const card = make('article', 'card sample', '', facts, ...(c.promptText ? [make('pre', 'prompt', c.promptText)] : []), strip);
+    card.dataset.completion = c.index;
     this.addTokens(strip, c, 0, FIRST_TOKENS);
-    return article;
+    return card;
   }
 
   addTokens(strip, c, from, count) {
     const r = this.records, to = Math.min(c.rows, from + count);
     for (let i = from; i < to; ++i) {
-      const row = c.first + i, text = r.textOf(row), weight = r.value('coefficient', row);
+      const row = c.first + i, text = r.textOf(row), coefficient = r.value('coefficient', row);
       let shade = '';
-      if (weight !== 0 && r.scale > 0)
-        shade = (weight > 0 ? ' u' : ' d') + Math.min(SHADES, Math.max(1, Math.ceil(Math.abs(weight) / r.scale * SHADES)));
+      if (coefficient !== 0 && r.scale > 0)
+        shade = (coefficient > 0 ? ' u' : ' d') + Math.min(SHADES, Math.max(1, Math.ceil(Math.abs(coefficient) / r.scale * SHADES)));
       const token = make('span', 't' + shade + (r.kept(row) ? '' : ' x'), text === '' ? '∅' : text.replace(/\n/g, '↵'));
       token.dataset.row = row;
       strip.append(token);
@@ -157,19 +157,19 @@ class Reader {
 
   key(event) {
     if (!isShown(this.list) || this.row === undefined || this.row < 0 || /INPUT|SELECT|TEXTAREA/.test(event.target.tagName)) return;
-    const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+    const offset = {ArrowLeft: -1, ArrowRight: 1}[event.key];
     if (event.key === 'Escape') setState({token: null});
-    if (!by) return;
-    const c = this.records.completions[this.records.completionOf[this.row]], to = this.row - c.first + by;
-    if (to < 0 || to >= c.rows || !this.list.querySelector('[data-row="' + (c.first + to) + '"]')) return;
+    if (!offset) return;
+    const c = this.records.completions[this.records.completionOf[this.row]], position = this.row - c.first + offset;
+    if (position < 0 || position >= c.rows || !this.list.querySelector('[data-row="' + (c.first + position) + '"]')) return;
     event.preventDefault();
-    setState({token: c.index + '.' + to});
+    setState({token: c.index + '.' + position});
   }
 
   /// Selects the token of the state: COMPLETION.POSITION, or the position in the open completion.
   showToken(open) {
-    const [first, second] = String(state.token ?? '').split('.'), alone = second === undefined;
-    const c = alone ? open : this.records.completions[Number(first)], position = Number(alone ? first : second);
+    const [first, second] = String(state.token ?? '').split('.'), isPosition = second === undefined;
+    const c = isPosition ? open : this.records.completions[Number(first)], position = Number(isPosition ? first : second);
     const known = c && state.token !== undefined && state.token !== null && position >= 0 && position < c.rows;
     this.select(known ? c.first + position : -1);
   }
@@ -187,7 +187,7 @@ class Reader {
     close.setAttribute('aria-label', 'Close');
     close.addEventListener('click', () => setState({token: null}));
     const text = this.records.textOf(row), list = make('dl');
-    for (const [name, value, word] of factsOf(this.records, row)) list.append(make('dt', '', name), make('dd', word, value));
+    for (const [name, value, className] of factsOf(this.records, row)) list.append(make('dt', '', name), make('dd', className, value));
     this.panel.replaceChildren(close, make('h4', '', '', make('code', '', text === '' ? '∅' : text.replace(/\n/g, '↵').replace(/ /g, '␣'))), list);
   }
 }
@@ -206,14 +206,14 @@ for (const element of document.querySelectorAll('.reader')) {
 }
 
 // A click on a token in the table of blocked tokens filters completions by it.
-for (const code of document.querySelectorAll('.held code[data-token]')) {
+for (const code of document.querySelectorAll('.affected code[data-token]')) {
   const button = make('button', 'find');
   button.type = 'button';
   button.title = 'Completions with this token';
   code.replaceWith(button);
   button.append(code);
   button.addEventListener('click', () => {
-    const {blocked, sign} = code.closest('.held').dataset;
+    const {blocked, sign} = code.closest('.affected').dataset;
     setState({find: code.dataset.token, blocked, sign, at: null, open: null, token: null});
     (code.closest('.of-run') || document).querySelector('.reader').scrollIntoView({block: 'start'});
   });

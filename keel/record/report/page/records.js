@@ -3,30 +3,30 @@
 const readState = () => {
   const [page, ...rest] = location.hash.slice(1).split('&'), state = {page: page || ''};
   for (const part of rest) {
-    const cut = part.indexOf('=');
-    if (cut < 1) continue;
-    try { state[part.slice(0, cut)] = decodeURIComponent(part.slice(cut + 1)); } catch { /* not a fragment of this page */ }
+    const equals = part.indexOf('=');
+    if (equals < 1) continue;
+    try { state[part.slice(0, equals)] = decodeURIComponent(part.slice(equals + 1)); } catch { /* not a fragment of this page */ }
   }
   return state;
 };
 let state = readState();
-const watchers = [];  // called after changes
+const watchers = [];  // functions, called after changes of the state
 
 /// Changes the state; '' and null remove an entry. A change of the page adds a history entry.
 const setState = changes => {
-  const before = state.page;
+  const pageBefore = state.page;
   state = {...state, ...changes};
   let hash = '#' + encodeURIComponent(state.page);
   for (const [key, value] of Object.entries(state))
     if (key !== 'page' && value !== '' && value !== null && value !== undefined) hash += '&' + key + '=' + encodeURIComponent(value);
   try {
-    if (hash !== location.hash) history[state.page === before ? 'replaceState' : 'pushState'](null, '', hash);
+    if (hash !== location.hash) history[state.page === pageBefore ? 'replaceState' : 'pushState'](null, '', hash);
   } catch { /* forbidden in some frames: a reload then resets the state */ }
   watchers.forEach(watch => watch());
 };
-const followAddress = () => { state = readState(); watchers.forEach(watch => watch()); };
-addEventListener('hashchange', followAddress);
-addEventListener('popstate', followAddress);
+const restoreState = () => { state = readState(); watchers.forEach(watch => watch()); };
+addEventListener('hashchange', restoreState);
+addEventListener('popstate', restoreState);
 
 const bytesOf = text => {
   const binary = atob(text), bytes = new Uint8Array(binary.length);
@@ -44,7 +44,7 @@ class Records {
     this.text = json.text.bits === 16 ? new Uint16Array(text) : new Uint32Array(text);
     this.columns = {};
     for (const [name, column] of Object.entries(json.columns))
-      this.columns[name] = {each: column.each === 'token', values: floatsOf(column.data)};
+      this.columns[name] = {perToken: column.each === 'token', values: floatsOf(column.data)};
     this.regions = json.regions;
     this.regionOfStep = json.region_of_step;
     const c = json.completions;
@@ -66,7 +66,7 @@ class Records {
   has(name) { return name in this.columns; }
   value(name, row) {
     const column = this.columns[name];
-    return column ? column.values[column.each ? row : this.completionOf[row]] : NaN;
+    return column ? column.values[column.perToken ? row : this.completionOf[row]] : NaN;
   }
   kept(row) { return (this.flags[row] & 1) !== 0; }
   outside(row) { return (this.flags[row] & 2) !== 0; }
@@ -76,28 +76,28 @@ class Records {
   ratio(row) { return Math.exp(Math.max(-20, Math.min(20, this.value('log_pi', row) - this.value('log_mu', row)))); }
   /// The coefficient with the darkest shade; the 95th percentile, so that outliers do not fade the others.
   get scale() {
-    if (this.deepest === undefined) {
-      const sizes = this.flags.length ? Float32Array.from(this.flags, (_, row) => Math.abs(this.value('coefficient', row)))
+    if (this.maxShade === undefined) {
+      const magnitudes = this.flags.length ? Float32Array.from(this.flags, (_, row) => Math.abs(this.value('coefficient', row)))
         .filter(v => v > 0 && Number.isFinite(v)).sort() : [];
-      this.deepest = sizes.length ? sizes[Math.floor((sizes.length - 1) * 0.95)] : 0;
+      this.maxShade = magnitudes.length ? magnitudes[Math.floor((magnitudes.length - 1) * 0.95)] : 0;
     }
-    return this.deepest;
+    return this.maxShade;
   }
-  /// Texts of completions, joined at the first search.
-  wholeText(completion) {
-    completion.whole ??= Array.from({length: completion.rows}, (_, i) => this.textOf(completion.first + i)).join('').toLowerCase();
-    return completion.whole;
+  /// The lower-case text of a completion, joined at the first search.
+  searchText(completion) {
+    completion.searchText ??= Array.from({length: completion.rows}, (_, i) => this.textOf(completion.first + i)).join('').toLowerCase();
+    return completion.searchText;
   }
 }
 
-const opened = new Map();
+const recordsById = new Map();
 /// Decodes records when a page first shows them.
 const recordsOf = id => {
-  if (!opened.has(id)) {
+  if (!recordsById.has(id)) {
     const element = document.getElementById(id + '-data');
-    opened.set(id, element ? new Records(JSON.parse(element.textContent)) : null);
+    recordsById.set(id, element ? new Records(JSON.parse(element.textContent)) : null);
   }
-  return opened.get(id);
+  return recordsById.get(id);
 };
 const isShown = element => element.getClientRects().length > 0;
 

@@ -39,9 +39,8 @@ std::string without_ignored_headers(std::string_view head) {
     const std::string_view line = head.substr(0, std::min(head.find('\n'), head.size() - 1) + 1);
     head.remove_prefix(line.size());
     const std::string_view name = line.substr(0, std::min(line.find(':'), kMaxHeaderName));
-    const bool ignored = std::ranges::any_of(kIgnoredHeaders, [&](std::string_view each) {
-      return std::ranges::equal(name, each, [](char a, char b) { return (a | 32) == b; });
-    });
+    const bool ignored = std::ranges::any_of(
+        kIgnoredHeaders, [&](std::string_view ignored_name) { return lower_case(std::string(name)) == ignored_name; });
     if (!ignored) out += line;
   }
   return out;
@@ -55,13 +54,13 @@ class Stream final : public httplib::Stream {
       : connection_(connection), head_(without_ignored_headers(connection.read_head())) {}
 
   ssize_t read(char* to, size_t size) {
-    const size_t count = std::min(size, head_.size() - at_);
-    std::memcpy(to, head_.data() + at_, count);
-    at_ += count;
+    const size_t count = std::min(size, head_.size() - position_);
+    std::memcpy(to, head_.data() + position_, count);
+    position_ += count;
     return static_cast<ssize_t>(count);
   }
   ssize_t write(const char* bytes, size_t size) { return connection_.write(bytes, size); }
-  bool is_readable() const { return at_ < head_.size(); }
+  bool is_readable() const { return position_ < head_.size(); }
   bool wait_readable() const { return is_readable(); }
   bool is_writable() const { return true; }
   bool wait_writable() const { return true; }
@@ -73,7 +72,7 @@ class Stream final : public httplib::Stream {
  private:
   Connection& connection_;
   std::string head_;
-  size_t at_ = 0;
+  size_t position_ = 0;
 };
 
 /// Adds security headers to every response: no framing, no type sniffing, no referrer, no caching.
@@ -97,7 +96,7 @@ void add_headers(const httplib::Request&, httplib::Response& response) {
 
 bool is_get_or_head(const httplib::Request& request) { return request.method == "GET" || request.method == "HEAD"; }
 
-void refuse(httplib::Response& response, int status, const std::string& reason) {
+void set_error(httplib::Response& response, int status, const std::string& reason) {
   response.status = status;
   if (status == 405) response.set_header("Allow", "GET, HEAD");
   response.set_content(reason + "\n", "text/plain; charset=utf-8");
@@ -107,8 +106,8 @@ void refuse(httplib::Response& response, int status, const std::string& reason) 
 void fill_library_error(const httplib::Request& request, httplib::Response& response) {
   if (!response.body.empty()) return;
   if (!request.method.empty() && !is_get_or_head(request))
-    return refuse(response, 405, "Only GET and HEAD are answered.");
-  refuse(response, response.status, "The request cannot be read.");
+    return set_error(response, 405, "Only GET and HEAD are answered.");
+  set_error(response, response.status, "The request cannot be read.");
 }
 
 class Protocol : public httplib::Server {
@@ -147,7 +146,7 @@ class Protocol : public httplib::Server {
   }
 
   /// Returns the path after the listener's prefix, or nullopt without that prefix.
-  std::optional<std::string> route_of(const std::string& path) const {
+  std::optional<std::string> parse_route(const std::string& path) const {
     const size_t size = std::min(listener_.path.size(), path.size());
     if (!equal_in_constant_time(std::string_view(path).substr(0, size), listener_.path)) return std::nullopt;
     return path.substr(size);
@@ -155,13 +154,13 @@ class Protocol : public httplib::Server {
 
   void respond(const httplib::Request& request, httplib::Response& response) {
     if (!has_valid_host(request))
-      return refuse(response, 403,
-                    "Only the address that keel printed is answered: " + *listener_.hosts.begin() +
-                        ". Through a tunnel, keep its port.");
-    if (!is_get_or_head(request)) return refuse(response, 405, "Only GET and HEAD are answered.");
-    const std::optional<std::string> route = route_of(request.path);
-    if (!route && listener_.path == "/") return refuse(response, 404, "Page not found.");
-    if (!route) return refuse(response, 403, "This address lacks the token of the address that keel printed.");
+      return set_error(response, 403,
+                       "Only the address that keel printed is answered: " + *listener_.hosts.begin() +
+                           ". Through a tunnel, keep its port.");
+    if (!is_get_or_head(request)) return set_error(response, 405, "Only GET and HEAD are answered.");
+    const std::optional<std::string> route = parse_route(request.path);
+    if (!route && listener_.path == "/") return set_error(response, 404, "Page not found.");
+    if (!route) return set_error(response, 403, "This address lacks the token of the address that keel printed.");
     PageRequest page_request{.route = *route, .runs = {}};
     for (size_t i = 0; i < request.get_param_value_count("run"); ++i)
       page_request.runs.push_back(request.get_param_value("run", i));
@@ -171,7 +170,7 @@ class Protocol : public httplib::Server {
       if (!page.policy.empty()) response.set_header("Content-Security-Policy", page.policy);
       response.set_content(*page.body, page.type);
     } catch (const std::exception&) {  // for example out of memory; the next request may succeed
-      refuse(response, 500, "The page could not be built.");
+      set_error(response, 500, "The page could not be built.");
     }
   }
 
@@ -198,10 +197,10 @@ class HttpServer::Impl {
 
  private:
   void serve() {
-    std::array<pollfd, 2> both{pollfd{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0},
-                               pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0}};
-    while (poll(both.data(), both.size(), -1) >= 0 || errno == EINTR) {
-      if (both[1].revents != 0) return;
+    std::array<pollfd, 2> descriptors{pollfd{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0},
+                                      pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0}};
+    while (poll(descriptors.data(), descriptors.size(), -1) >= 0 || errno == EINTR) {
+      if (descriptors[1].revents != 0) return;
       FileHandle socket(accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket.is_open()) {  // another thread accepted it, or there are too many open files: do not spin
         if (errno != EAGAIN) std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -44,7 +44,7 @@ std::string numeric_host(const sockaddr* address) {
 }
 
 /// Formats a host name for a URL.
-std::string bracketed(const std::string& name) {
+std::string url_host(const std::string& name) {
   const std::string host = lower_case(name);
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
@@ -53,21 +53,20 @@ std::string bracketed(const std::string& name) {
 int bind_to(const addrinfo& address, int port, FileHandle& socket) {
   socket = FileHandle(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open()) return errno;
-  const int one = 1;
-  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one,
-             sizeof(one));  // even if earlier connections are in TIME_WAIT
+  const int one = 1;  // binds even if earlier connections are in TIME_WAIT
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
   sockaddr_storage bound{};
   std::memcpy(&bound, address.ai_addr, address.ai_addrlen);
-  const auto number = htons(static_cast<uint16_t>(port));
+  const auto network_port = htons(static_cast<uint16_t>(port));
   if (address.ai_family == AF_INET6)
-    reinterpret_cast<sockaddr_in6&>(bound).sin6_port = number;
+    reinterpret_cast<sockaddr_in6&>(bound).sin6_port = network_port;
   else
-    reinterpret_cast<sockaddr_in&>(bound).sin_port = number;
+    reinterpret_cast<sockaddr_in&>(bound).sin_port = network_port;
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&bound), address.ai_addrlen) != 0) return errno;
   return listen(socket.get(), kBacklog) == 0 ? 0 : errno;
 }
 
-int port_of(const FileHandle& socket) {
+int bound_port(const FileHandle& socket) {
   sockaddr_storage bound{};
   socklen_t size = sizeof(bound);
   getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &size);
@@ -130,17 +129,17 @@ Listener open_listener(const ListenAddress& address) {
          error == EACCES ? "; ports below 1024 need root, choose another one" : "");
 
   const bool on_all_addresses = is_wildcard(resolved->ai_addr);
-  const std::string port = std::to_string(port_of(listener.socket));
+  const std::string port = std::to_string(bound_port(listener.socket));
   std::vector<std::string> names = {host, numeric_host(resolved->ai_addr)};
   if (on_all_addresses) names = host_names();
   if (numeric_host(resolved->ai_addr) == kLoopback || numeric_host(resolved->ai_addr) == "::1")
     names.push_back("localhost");
   for (const std::string& name : names) {
-    listener.hosts.insert(bracketed(name) + ":" + port);
-    if (port == "80") listener.hosts.insert(bracketed(name));
+    listener.hosts.insert(url_host(name) + ":" + port);
+    if (port == "80") listener.hosts.insert(url_host(name));
   }
   if (!address.host.empty()) listener.path = "/" + random_token() + "/";
-  listener.address = "http://" + bracketed(on_all_addresses ? host_name() : host) + ":" + port + listener.path;
+  listener.address = "http://" + url_host(on_all_addresses ? host_name() : host) + ":" + port + listener.path;
   return listener;
 }
 

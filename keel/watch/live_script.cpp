@@ -27,8 +27,9 @@ var storageKey='keel watch '+location.pathname+location.search,lastInput=0,failu
 var stored=function(key,value){try{
  if(value===undefined)return JSON.parse(sessionStorage.getItem(storageKey+key));
  sessionStorage.setItem(storageKey+key,JSON.stringify(value))}catch(error){return null}};
-var byName=function(list,name){var count={},out={};
- Array.prototype.forEach.call(list,function(one){var key=name(one);count[key]=(count[key]||0)+1;out[key+'#'+count[key]]=one});
+var byName=function(elements,nameOf){var count={},out={};
+ Array.prototype.forEach.call(elements,function(element){
+  var name=nameOf(element);count[name]=(count[name]||0)+1;out[name+'#'+count[name]]=element});
  return out};
 var fields=function(){return byName(document.querySelectorAll('main input,main select,main textarea'),function(field){
  return field.id+'/'+field.name+'/'+(field.type==='checkbox'||field.type==='radio'?field.value:'')})};
@@ -44,24 +45,25 @@ var restore=function(){
  stored('',null);
  each=detailsByName();for(key in each)if(key in state.details)each[key].open=state.details[key];
  each=fields();for(key in each){
-  var was=state.fields[key],field=each[key];
-  if(!was||(field.checked===was[0]&&field.value===was[1]))continue;
-  field.checked=was[0];field.value=was[1];
+  var saved=state.fields[key],field=each[key];
+  if(!saved||(field.checked===saved[0]&&field.value===saved[1]))continue;
+  field.checked=saved[0];field.value=saved[1];
   field.dispatchEvent(new Event('input',{bubbles:true}));field.dispatchEvent(new Event('change',{bubbles:true}))}
  history.scrollRestoration='manual';scrollTo(state.x,state.y)};
 var isInteracting=function(){
- var at=document.activeElement;
+ var active=document.activeElement;
  return document.hidden||Date.now()-lastInput<1500||String(getSelection())!==''||
   !!document.querySelector('.pinned:not([hidden])')||
-  !!(at&&at.closest&&at.closest('main')&&/^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName)&&at.type!=='checkbox')};
+  !!(active&&active.closest&&active.closest('main')&&/^(INPUT|SELECT|TEXTAREA)$/.test(active.tagName)&&
+   active.type!=='checkbox')};
 var setState=function(cell,word,text){cell.className='state '+word;cell.textContent=text};
 var update=function(state){
- var done=state.runs.length>0;failures=0;
+ var allEnded=state.runs.length>0;failures=0;
  if(state.runs.length===cells.length)state.runs.forEach(function(run,i){setState(cells[i],run.state,run.text)});
- state.runs.forEach(function(run){if(run.state!=='ended')done=false});
- var other=state.version!==bar.dataset.version;newer.hidden=!other;
- if(other&&follow.checked&&!isInteracting()){reload();return}
- setTimeout(poll,done?5000:1000)};
+ state.runs.forEach(function(run){if(run.state!=='ended')allEnded=false});
+ var hasChanged=state.version!==bar.dataset.version;newer.hidden=!hasChanged;
+ if(hasChanged&&follow.checked&&!isInteracting()){reload();return}
+ setTimeout(poll,allEnded?5000:1000)};
 var onError=function(){
  if(++failures>1)Array.prototype.forEach.call(cells,function(cell){
   var last=cell.dataset.last||cell.textContent;cell.dataset.last=last;

@@ -19,12 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxTail = uint64_t{1} << 18;  // a row has a few thousand bytes
+constexpr uint64_t kMaxTailBytes = uint64_t{1} << 18;  // a row has a few thousand bytes
 
-/// Returns the last complete line of a file, if it is within the last kMaxTail bytes.
+/// Returns the last complete line of a file, if it is within the last kMaxTailBytes bytes.
 std::string last_line(const fs::path& path) {
   const InputFile file = InputFile::open(path);
-  const uint64_t size = std::min(file.size(), kMaxTail);
+  const uint64_t size = std::min(file.size(), kMaxTailBytes);
   std::string tail(size, '\0');
   file.read_at(file.size() - size, std::as_writable_bytes(std::span(tail)));
   const size_t end = tail.rfind('\n');
@@ -65,19 +65,19 @@ LockedFolders LockedFolders::read() {
   for (std::string line; std::getline(lines, line);) {  // 3: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF
     char kind[16], access[16];
     unsigned major = 0, minor = 0;
-    unsigned long number = 0;
+    unsigned long inode = 0;
     const int found =
-        std::sscanf(line.c_str(), "%*s %15s %*s %15s %*s %x:%x:%lu", kind, access, &major, &minor, &number);
+        std::sscanf(line.c_str(), "%*s %15s %*s %15s %*s %x:%x:%lu", kind, access, &major, &minor, &inode);
     if (found == 5 && std::string_view(kind) == "FLOCK" && std::string_view(access) == "WRITE")
-      locked.folders_.emplace(makedev(major, minor), number);
+      locked.folders_.emplace(makedev(major, minor), inode);
   }
   return locked;
 }
 
-bool LockedFolders::contains(dev_t device, ino_t number) const {
+bool LockedFolders::contains(dev_t device, ino_t inode) const {
   // stat() and /proc/locks report different anonymous devices (major 0) for a file on a btrfs subvolume.
   return std::ranges::any_of(folders_, [&](const auto& folder) {
-    return folder.second == number && (folder.first == device || (major(device) == 0 && major(folder.first) == 0));
+    return folder.second == inode && (folder.first == device || (major(device) == 0 && major(folder.first) == 0));
   });
 }
 

@@ -15,7 +15,7 @@ namespace keel {
 class LockedFolders {
  public:
   static LockedFolders read();
-  bool contains(dev_t device, ino_t number) const;
+  bool contains(dev_t device, ino_t inode) const;
 
  private:
   std::set<std::pair<dev_t, ino_t>> folders_;

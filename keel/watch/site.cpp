@@ -18,24 +18,24 @@ constexpr size_t kMaxPages = 4;                // in the cache, a few megabytes 
 constexpr size_t kMaxRows = 40'000;            // token rows in a page, which is reloaded often
 constexpr int64_t kMaxRowsPerBuild = 200'000;  // token rows read for a page; the next builds read the rest
 
-PageResponse plain(int status, std::string text) {
+PageResponse text_response(int status, std::string text) {
   return {.status = status, .body = std::make_shared<const std::string>(std::move(text))};
 }
 
-PageResponse html(const Page& page) {
+PageResponse html_response(const Page& page) {
   return {.type = "text/html; charset=utf-8",
           .body = std::make_shared<const std::string>(page_html(page)),
           .policy = page_policy(page)};
 }
 
-std::string version_of(const WatchedRuns::List& shown) {
+std::string report_version(const WatchedRuns::List& shown) {
   std::string all;
   for (const WatchedRun& run : shown) all += run.name + " " + run.snapshot.version + "\n";
   return sha256_hex(all).substr(0, 16);
 }
 
 /// Returns the version of the list page, which changes with its runs. The script updates their states.
-std::string names_of(const WatchedRuns::List& runs) {
+std::string list_version(const WatchedRuns::List& runs) {
   std::string all;
   for (const WatchedRun& run : runs) all += run.name + "\n";
   return sha256_hex(all).substr(0, 16);
@@ -47,21 +47,21 @@ PageResponse Site::respond(const PageRequest& request) {
   const std::shared_ptr<const WatchedRuns::List> runs = runs_.runs();
   const bool is_selection = !request.runs.empty(), is_list = !is_selection && runs_.has_folders();
   if (request.runs.size() > kMaxRunsPerPage)
-    return plain(400, "At most " + std::to_string(kMaxRunsPerPage) + " runs can be compared.\n");
+    return text_response(400, "At most " + std::to_string(kMaxRunsPerPage) + " runs can be compared.\n");
   WatchedRuns::List shown = is_selection ? WatchedRuns::List() : *runs;
   for (const std::string& name : request.runs) {
     const auto found = std::ranges::find(*runs, name, &WatchedRun::name);
-    if (found == runs->end()) return plain(404, "No watched run has this name.\n");
+    if (found == runs->end()) return text_response(404, "No watched run has this name.\n");
     if (std::ranges::find(shown, name, &WatchedRun::name) == shown.end()) shown.push_back(*found);
   }
   if (request.route == "state") {
     last_poll_ = steady_seconds();
     return {.type = "application/json",
             .body = std::make_shared<const std::string>(
-                state_json(shown, is_list ? names_of(shown) : next_version(shown, is_selection)))};
+                state_json(shown, is_list ? list_version(shown) : next_version(shown, is_selection)))};
   }
-  if (!request.route.empty()) return plain(404, "Page not found.\n");
-  return is_list ? html(list_page(shown, names_of(shown))) : report(shown, is_selection);
+  if (!request.route.empty()) return text_response(404, "Page not found.\n");
+  return is_list ? html_response(list_page(shown, list_version(shown))) : report(shown, is_selection);
 }
 
 std::optional<Site::CachedPage> Site::find_cached(const std::string& query) const {
@@ -73,7 +73,7 @@ std::optional<Site::CachedPage> Site::find_cached(const std::string& query) cons
 /// Returns the version that a request would get now. The cached page may not be due for a rebuild.
 std::string Site::next_version(const WatchedRuns::List& shown, bool is_selection) const {
   const std::optional<CachedPage> last = find_cached(is_selection ? query_of(shown) : "");
-  return last && steady_seconds() < last->next_build ? last->version : version_of(shown);
+  return last && steady_seconds() < last->next_build ? last->version : report_version(shown);
 }
 
 PageResponse Site::report(const WatchedRuns::List& shown, bool is_selection) {
@@ -84,7 +84,7 @@ PageResponse Site::report(const WatchedRuns::List& shown, bool is_selection) {
   };
   if (const std::optional<CachedPage> current = find_current()) return current->page;
   const std::unique_lock building(build_mutex_, kBuildTimeout);
-  if (!building.owns_lock()) return plain(503, "The page takes long to build; try again.\n");
+  if (!building.owns_lock()) return text_response(503, "The page takes long to build; try again.\n");
   if (const std::optional<CachedPage> current = find_current()) return current->page;  // built by another thread
   const std::optional<CachedPage> last = find_cached(query);
   CachedPage page = build(shown, is_selection, last ? last->records : std::make_shared<RecordsOfRuns>());
@@ -126,7 +126,7 @@ std::optional<RunData> Site::try_read(const WatchedRun& run, size_t max_rows, Re
 Site::CachedPage Site::build(const WatchedRuns::List& shown, bool is_selection,
                              std::shared_ptr<RecordsOfRuns> records) {
   const double begin = steady_seconds();
-  LiveReport report{.shown = shown, .version = version_of(shown), .is_selection = is_selection};
+  LiveReport report{.shown = shown, .version = report_version(shown), .is_selection = is_selection};
   std::erase_if(*records, [&](const auto& each) {
     return std::ranges::find(shown, each.first, &WatchedRun::folder) == shown.end();
   });
@@ -141,7 +141,8 @@ Site::CachedPage Site::build(const WatchedRuns::List& shown, bool is_selection,
   const bool failed = !report.errors.empty();
   if (failed || has_pending_rows)
     report.version += "-" + std::to_string(static_cast<int64_t>(begin));  // forces a rebuild
-  CachedPage cached{.page = html(live_report_page(report)), .version = report.version, .records = std::move(records)};
+  CachedPage cached{
+      .page = html_response(live_report_page(report)), .version = report.version, .records = std::move(records)};
   cached.built_at = steady_seconds();
   const double interval = failed ? kFailureInterval : kBuildInterval;
   cached.next_build = cached.built_at + std::max(interval, kBuildTimeFactor * (cached.built_at - begin));

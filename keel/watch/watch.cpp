@@ -21,32 +21,32 @@
 namespace keel {
 namespace {
 
-constexpr int kRefreshInterval = 1000;  // milliseconds
-constexpr int kRefreshTimeFactor = 20;  // the interval is at least this many refresh times
-constexpr double kPollTimeout = 3;      // seconds after which a page without a poll counts as closed
-constexpr double kLinger = 3;           // seconds for which the child serves an open page after the run's end
+constexpr int kRefreshMilliseconds = 1000;
+constexpr int kRefreshTimeFactor = 20;     // the interval is at least this many refresh times
+constexpr double kPollTimeoutSeconds = 3;  // after which a page without a poll counts as closed
+constexpr double kLingerSeconds = 3;       // for which the child serves an open page after the run's end
 
 /// Refreshes the runs. Returns the milliseconds until the next refresh, which grow with its cost (10,000 runs).
 int refresh(WatchedRuns& runs, std::vector<std::string>& changes) {
   const double begin = steady_seconds();
   changes = runs.refresh();
-  return std::max(kRefreshInterval, static_cast<int>((steady_seconds() - begin) * 1000 * kRefreshTimeFactor));
+  return std::max(kRefreshMilliseconds, static_cast<int>((steady_seconds() - begin) * 1000 * kRefreshTimeFactor));
 }
 
 /// Main function of the child process: refreshes and serves until the run's process closes its end of the pipe.
-void serve_in_background(Listener listener, const std::filesystem::path& run, int alive) {
+void serve_in_background(Listener listener, const std::filesystem::path& run, int parent_pipe) {
   WatchedRuns runs = WatchedRuns::for_new_run(run);
   runs.refresh();
   Site site(runs);
   const HttpServer server(std::move(listener), [&](const PageRequest& request) { return site.respond(request); });
   std::vector<std::string> changes;
-  pollfd end{.fd = alive, .events = 0, .revents = 0};
+  pollfd end{.fd = parent_pipe, .events = 0, .revents = 0};
   for (bool is_alive = true; is_alive;) {
     const int ready = poll(&end, 1, refresh(runs, changes));
     is_alive = ready == 0 || (ready < 0 && errno == EINTR);
   }
   const double ended = steady_seconds();
-  while (steady_seconds() < ended + kLinger && steady_seconds() < site.last_poll() + kPollTimeout) {
+  while (steady_seconds() < ended + kLingerSeconds && steady_seconds() < site.last_poll() + kPollTimeoutSeconds) {
     runs.refresh();
     poll(nullptr, 0, 200);
   }
@@ -86,10 +86,10 @@ BackgroundWatch::BackgroundWatch(const std::filesystem::path& run) {
   require_server();
   Listener listener = open_listener({});
   address_ = listener.address;
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail(ExitCode::kHealthGuard, "cannot create a pipe: ", std::strerror(errno));
-  const FileHandle other(ends[0]);
-  alive_ = FileHandle(ends[1]);
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) fail(ExitCode::kHealthGuard, "cannot create a pipe: ", std::strerror(errno));
+  const FileHandle child_end(pipe_ends[0]);
+  alive_ = FileHandle(pipe_ends[1]);
   sigset_t all, before;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before);  // until the child has reset the signal handlers
@@ -99,7 +99,7 @@ BackgroundWatch::BackgroundWatch(const std::filesystem::path& run) {
     sigprocmask(SIG_SETMASK, &before, nullptr);
     alive_.close();
     try {
-      serve_in_background(std::move(listener), run, other.get());
+      serve_in_background(std::move(listener), run, child_end.get());
     } catch (const std::exception&) {  // it has no output; the page shows that the server has ended
     }
     _exit(0);
@@ -111,13 +111,13 @@ BackgroundWatch::BackgroundWatch(const std::filesystem::path& run) {
 
 BackgroundWatch::~BackgroundWatch() {
   alive_.close();
-  const double until = steady_seconds() + kLinger + 2;
+  const double kill_deadline = steady_seconds() + kLingerSeconds + 2;
   const auto has_ended = [this] {
     siginfo_t info{};
     return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid != 0;
   };
   while (!has_ended()) {
-    if (steady_seconds() > until) kill(process_, SIGKILL);
+    if (steady_seconds() > kill_deadline) kill(process_, SIGKILL);
     poll(nullptr, 0, 20);
   }
   reap_child(process_);

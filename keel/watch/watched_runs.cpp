@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kStaleAfter = 120;  // seconds without a write of another machine or container
+constexpr double kStaleSeconds = 120;  // without a write of another machine or container
 
 /// Returns "RL step 12"; "" before the first row.
 std::string step_text(const RunSnapshot& snapshot) {
@@ -33,7 +33,7 @@ RunState state_of(const RunSnapshot& snapshot, bool is_remote, double now) {
   if (snapshot.is_finished) return RunState::kEnded;
   if (snapshot.phase.empty()) return RunState::kWaiting;
   if (!is_remote) return RunState::kInterrupted;
-  return now - snapshot.last_write < kStaleAfter ? RunState::kLive : RunState::kStale;
+  return now - snapshot.last_write < kStaleSeconds ? RunState::kLive : RunState::kStale;
 }
 
 }  // namespace
@@ -58,21 +58,21 @@ const char* state_word(RunState state) {
 
 std::string state_text(const WatchedRun& run, double now) {
   const std::string step = step_text(run.snapshot), suffix = step.empty() ? "" : ", " + step;
-  const auto ago = static_cast<int64_t>(std::max(0.0, now - run.snapshot.last_write));
+  const auto seconds_ago = static_cast<int64_t>(std::max(0.0, now - run.snapshot.last_write));
   switch (run.state) {
     case RunState::kGone:
       return "no such folder; it appears here when it exists";
     case RunState::kWaiting:
       return "no rows yet";
     case RunState::kLive:
-      return "live" + suffix + ", last write " + std::to_string(ago) + " s ago";
+      return "live" + suffix + ", last write " + std::to_string(seconds_ago) + " s ago";
     case RunState::kEnded:
       return "ended" + suffix;
     case RunState::kInterrupted:
       return "interrupted" + suffix + "; to continue: keel train " + shell_word((run.folder / "config.yaml").string()) +
              " --resume";
     case RunState::kStale:
-      return "no write for " + std::to_string(ago) + " s" + suffix;
+      return "no write for " + std::to_string(seconds_ago) + " s" + suffix;
   }
   return "";
 }
@@ -81,14 +81,14 @@ WatchedRuns::WatchedRuns(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     if (!is_folder(folder))
       fail(ExitCode::kBadInput, folder, ": is not a folder; give a run, such as runs/quickstart, or a folder of runs");
-    std::vector<fs::path>& list = is_run(folder) ? named_ : parents_;
+    std::vector<fs::path>& list = is_run(folder) ? run_folders_ : parent_folders_;
     if (std::ranges::find(list, fs::path(full_path(folder))) == list.end()) list.push_back(full_path(folder));
   }
 }
 
 WatchedRuns WatchedRuns::for_new_run(const fs::path& run) {
   WatchedRuns runs;
-  runs.named_.push_back(full_path(run));
+  runs.run_folders_.push_back(full_path(run));
   return runs;
 }
 
@@ -99,8 +99,8 @@ WatchedRuns::List WatchedRuns::list_runs() const {
   const auto add = [&](const fs::path& folder) {
     if (known.insert(folder).second) list.push_back({.name = run_name(folder), .folder = folder});
   };
-  for (const fs::path& folder : named_) add(folder);
-  for (const fs::path& parent : parents_) {
+  for (const fs::path& folder : run_folders_) add(folder);
+  for (const fs::path& parent : parent_folders_) {
     try {
       for (const std::string& name : list_directory(parent))
         if (is_run(parent / name)) add(parent / name);
@@ -108,10 +108,10 @@ WatchedRuns::List WatchedRuns::list_runs() const {
     }
   }
   for (const auto& [folder, history] : history_) add(folder);  // a removed run may be recreated
-  std::map<std::string, int> count;
-  for (const WatchedRun& run : list) ++count[run.name];
+  std::map<std::string, int> name_counts;
+  for (const WatchedRun& run : list) ++name_counts[run.name];
   for (WatchedRun& run : list)
-    if (count[run.name] > 1) run.name = run.folder.string();
+    if (name_counts[run.name] > 1) run.name = run.folder.string();
   return list;
 }
 
@@ -125,15 +125,15 @@ std::string WatchedRuns::refresh_run(WatchedRun& run, const LockedFolders& locke
       snapshot.last_write > before.last_write)
     history.is_remote = true;
   if (snapshot.is_locked) history.is_remote = false;
-  const bool is_other = !history.id.empty() && !snapshot.id.empty() && snapshot.id != history.id;
-  const bool is_back = snapshot.exists && !before.exists && history.existed;
+  const bool is_different_run = !history.id.empty() && !snapshot.id.empty() && snapshot.id != history.id;
+  const bool has_reappeared = snapshot.exists && !before.exists && history.existed;
   if (!snapshot.id.empty()) history.id = snapshot.id;
   history.existed = history.existed || snapshot.exists;
   const RunState previous = std::exchange(history.state, state_of(snapshot, history.is_remote, now));
   std::string change;
-  if (is_other)
+  if (is_different_run)
     change = "is another run now";
-  else if (is_back)
+  else if (has_reappeared)
     change = "is back";
   else if (before.exists && !snapshot.exists)
     change = "was removed";

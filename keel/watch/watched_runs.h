@@ -50,7 +50,7 @@ class WatchedRuns {
   std::shared_ptr<const List> runs() const;
 
   /// Returns whether folders of runs are watched, so that a list of runs is shown.
-  bool has_folders() const { return !parents_.empty(); }
+  bool has_folders() const { return !parent_folders_.empty(); }
   static constexpr size_t kMaxRuns = 500;  // shown; those with the latest writes
 
  private:
@@ -64,7 +64,7 @@ class WatchedRuns {
   List list_runs() const;
   std::string refresh_run(WatchedRun& run, const LockedFolders& locked, double now);
 
-  std::vector<std::filesystem::path> named_, parents_;
+  std::vector<std::filesystem::path> run_folders_, parent_folders_;
   std::map<std::filesystem::path, History> history_;
   bool has_refreshed_ = false;
   mutable std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();

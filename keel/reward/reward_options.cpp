@@ -150,9 +150,10 @@ std::unique_ptr<Reward> make_numeric(const FunctionSpec& f) {
 
 std::unique_ptr<Reward> make_overlong(const FunctionSpec& f) {
   const std::vector<double> numbers = f.numbers(2);
-  if (numbers[1] > numbers[0])
+  const double max_length = numbers[0], buffer = numbers[1];
+  if (buffer > max_length)
     refuse(f.text, "the buffer (second number) is larger than the maximum length (first number)");
-  return overlong_reward(numbers[0], numbers[1]);
+  return overlong_reward(max_length, buffer);
 }
 
 std::unique_ptr<Reward> make_tags(const FunctionSpec& f) {

@@ -44,7 +44,7 @@ std::vector<Gold> read_golds(const Json& answer) {
 }
 
 /// Returns whether the text is program tests in the verl format: {"inputs": [...], "outputs": [...]} or assertions.
-bool is_tests_of_program(std::string_view text) {
+bool is_program_tests(std::string_view text) {
   const auto is_assertion = [](std::string_view line) { return trimmed(line).starts_with("assert "); };
   text = trimmed(text);
   if (is_assertion(text)) return true;
@@ -93,7 +93,7 @@ class AnswerReward final : public Reward {
 
   std::string answer_error(const Json& answer) const override {
     const std::vector<Gold> golds = read_golds(answer);
-    const auto is_program = [](const Gold& gold) { return is_tests_of_program(gold.text); };
+    const auto is_program = [](const Gold& gold) { return is_program_tests(gold.text); };
     if (compare_by_ == CompareBy::kValue && std::any_of(golds.begin(), golds.end(), is_program))
       return "its answer is program tests; use reward.functions: [code]";
     if (!golds.empty()) return "";

@@ -1,5 +1,6 @@
 #include "keel/reward/functions/code_reward.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <sstream>
@@ -18,15 +19,15 @@ std::string text_or_json(const Json& value) { return value.is_string() ? value.g
 Json parse_if_json(const std::string& text) {
   try {
     return parse_json(text, {.depth = kDataDepth, .exact = true});
-  } catch (const JsonParseError& fault) {
-    if (fault.is_depth()) throw std::invalid_argument(std::string("the tests are ") + fault.what());
-    if (fault.is_inexact()) throw std::invalid_argument(std::string("in the tests ") + fault.what());
+  } catch (const JsonParseError& error) {
+    if (error.is_depth()) throw std::invalid_argument(std::string("the tests are ") + error.what());
+    if (error.is_inexact()) throw std::invalid_argument(std::string("in the tests ") + error.what());
     return nullptr;
   }
 }
 
-/// An input is one text, or a list of its lines.
-std::string dialog_text(const Json& value) {
+/// Returns an input or output, which is one text or a list of its lines.
+std::string io_text(const Json& value) {
   if (!value.is_array()) return text_or_json(value);
   std::string text;
   for (const Json& line : value) text += text_or_json(line) + "\n";
@@ -42,14 +43,14 @@ void read_pairs(const Json& answer, CodeTests& tests) {
     if (name.is_string())
       tests.checks.push_back({{"call", name}, {"arguments", inputs[i]}, {"want", outputs[i]}});
     else
-      tests.dialogs.push_back({dialog_text(inputs[i]), dialog_text(outputs[i])});
+      tests.io_tests.push_back({io_text(inputs[i]), io_text(outputs[i])});
   }
 }
 
 void read_object(const Json& answer, CodeTests& tests) {
   if (answer.contains("inputs") && answer.contains("outputs")) return read_pairs(answer, tests);
   if (answer.contains("input") && answer.contains("output")) {
-    tests.dialogs.push_back({dialog_text(answer["input"]), dialog_text(answer["output"])});
+    tests.io_tests.push_back({io_text(answer["input"]), io_text(answer["output"])});
   } else if (answer.contains("assert_case")) {
     for (const Json& code : answer["assert_case"]) tests.checks.push_back({{"code", text_or_json(code)}});
   } else if (answer.contains("test") && answer.contains("entry_point")) {
@@ -140,9 +141,9 @@ class CodeReward final : public Reward {
       note = std::move(report.note);
     }
     if (!fraction_ && passed < tests.checks.size()) return 0;
-    for (const CodeTests::Dialog& dialog : tests.dialogs) {
-      const SandboxRun run = sandbox_.run(program, dialog.input);
-      const bool is_correct = run.succeeded() && same_output(run.output, dialog.output);
+    for (const CodeTests::InputOutput& test : tests.io_tests) {
+      const SandboxRun run = sandbox_.run(program, test.input);
+      const bool is_correct = run.succeeded() && same_output(run.output, test.output);
       if (!is_correct && !fraction_) return 0;
       passed += is_correct ? 1 : 0;
     }
@@ -211,10 +212,11 @@ std::string extract_program(std::string_view completion) {
 }
 
 bool same_output(std::string_view got, std::string_view expected) {
-  const auto left = split_words(got), right = split_words(expected);
-  return std::equal(left.begin(), left.end(), right.begin(), right.end(), [](const auto& a, const auto& b) {
+  const auto got_lines = split_words(got), expected_lines = split_words(expected);
+  const auto same_line = [](const auto& a, const auto& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_word);
-  });
+  };
+  return std::ranges::equal(got_lines, expected_lines, same_line);
 }
 
 std::unique_ptr<Reward> code_reward(const std::string& python, const SandboxLimits& limits, bool fraction) {

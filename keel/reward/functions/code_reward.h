@@ -13,12 +13,12 @@ namespace keel {
 
 /// The tests of a programming problem.
 struct CodeTests {
-  struct Dialog {
+  struct InputOutput {
     std::string input, output;
   };
-  std::vector<Dialog> dialogs;  // standard input and the expected output
-  std::vector<Json> checks;     // tests of its functions, for run_checks
-  size_t size() const { return dialogs.size() + checks.size(); }
+  std::vector<InputOutput> io_tests;  // standard input and the expected output
+  std::vector<Json> checks;           // tests of the program's functions, for run_checks()
+  size_t size() const { return io_tests.size() + checks.size(); }
 };
 
 /// Parses the formats that data sets use (docs/code-reward.md). Throws std::invalid_argument.

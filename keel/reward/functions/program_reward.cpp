@@ -34,7 +34,7 @@ std::string build_request(std::span<const RewardSample> samples, uint64_t id) {
     request["completion_ids"].push_back(sample.tokens ? Json(*sample.tokens) : Json());
     request["stopped"].push_back(sample.stopped);
     request["steps"].push_back(sample.policy_version);
-    request["query"].push_back(prompt.text + sample.with_special_tokens);  // what OpenRLHF's reward servers read
+    request["query"].push_back(prompt.text + sample.with_special_tokens);  // for OpenRLHF's reward servers
     request["labels"].push_back(prompt.answer);
   }
   return json_line(request);
@@ -45,8 +45,8 @@ Json parse_reply(const std::string& text, uint64_t id) {
   Json reply;
   try {
     reply = parse_json(text, {.depth = kDataDepth, .repeated_keys = false});
-  } catch (const JsonParseError& fault) {
-    throw ChannelError("answered " + printable(text) + ", which is " + fault.what() +
+  } catch (const JsonParseError& error) {
+    throw ChannelError("answered " + printable(text) + ", which is " + error.what() +
                        "; expected one line of JSON, {\"rewards\": [...]}");
   }
   if (reply.is_array()) reply = Json::object({{"rewards", reply}});
@@ -134,8 +134,8 @@ void ProgramReward::print_new_tracebacks(const Json& reply) const {
     const Json text = entry.is_object() ? entry.value("text", Json()) : Json();
     if (!where.is_string() || !text.is_string() || printed_.size() >= kMaxPrinted || !printed_.insert(where).second)
       continue;
-    const std::string shown = text.get<std::string>().substr(0, kMaxBytes);
-    std::fputs(escape_controls(shown, Newlines::kKeep).c_str(), stderr);
+    const std::string truncated = text.get<std::string>().substr(0, kMaxBytes);
+    std::fputs(escape_controls(truncated, Newlines::kKeep).c_str(), stderr);
   }
 }
 
@@ -151,9 +151,9 @@ Scores ProgramReward::operator()(std::span<const RewardSample> samples) const {
   }
   for (size_t i = 0; i < samples.size(); ++i) {
     try {
-      const Scores one = request_scores(samples.subspan(i, 1));
-      scores.rewards[i] = one.rewards[0];
-      if (!one.failures.empty()) scores.failures[i] = one.failures.at(0);
+      const Scores single = request_scores(samples.subspan(i, 1));
+      scores.rewards[i] = single.rewards[0];
+      if (!single.failures.empty()) scores.failures[i] = single.failures.at(0);
     } catch (const ChannelError& error) {
       scores.failures[i] = error.what();
     }

@@ -16,8 +16,8 @@
 #include <thread>
 
 #include "keel/core/error.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/interrupt.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/reward/programs/http_response.h"
 
 namespace keel {
@@ -115,7 +115,7 @@ HttpChannel::HttpChannel(HttpOptions options) : options_(std::move(options)) {
     refuse("https is not supported. Use a local proxy (http://localhost:...), or exec: with a program that uses https");
   if (!url.starts_with("http://") || url.find_first_of(" \t\r\n") != std::string::npos)
     refuse("expected http://HOST[:PORT][/PATH]");
-  const size_t begin = 7, slash = std::min(url.find('/', begin), url.size());
+  const size_t begin = std::string_view("http://").size(), slash = std::min(url.find('/', begin), url.size());
   authority_ = url.substr(begin, slash - begin);
   path_ = slash == url.size() ? "/" : url.substr(slash);
   if (authority_.find('@') != std::string::npos) refuse("user names in the URL are not supported; remove it");

@@ -34,17 +34,17 @@ std::optional<std::string> header(std::string_view head, const std::string& name
 }  // namespace
 
 bool HttpResponse::add(std::string_view bytes) {
-  count_ += bytes.size();
-  if (count_ > max_bytes_) throw PermanentError("the response exceeds " + std::to_string(max_bytes_) + " bytes");
-  received_.erase(0, at_).append(bytes);
-  at_ = 0;
+  total_bytes_ += bytes.size();
+  if (total_bytes_ > max_bytes_) throw PermanentError("the response exceeds " + std::to_string(max_bytes_) + " bytes");
+  received_.erase(0, position_).append(bytes);
+  position_ = 0;
   while (advance()) continue;
   return stage_ == Stage::kComplete;
 }
 
 void HttpResponse::end() {
   if (stage_ == Stage::kComplete || stage_ == Stage::kUntilEnd) return;
-  if (count_ == 0) throw ChannelError("closed the connection without a response");
+  if (total_bytes_ == 0) throw ChannelError("closed the connection without a response");
   if (stage_ == Stage::kHead) throw ChannelError("closed the connection within the response header");
   if (stage_ == Stage::kCounted)
     throw ChannelError("the response has " + std::to_string(rest().size()) + " bytes, but its Content-Length is " +
@@ -74,13 +74,13 @@ bool HttpResponse::advance() {
     case Stage::kTrailer: {
       const size_t line = rest().find("\r\n");
       if (line == std::string_view::npos) return false;
-      at_ += line + 2;
+      position_ += line + 2;
       if (line == 0) stage_ = Stage::kComplete;
       return true;
     }
     case Stage::kUntilEnd:
       body_ += rest();
-      at_ = received_.size();
+      position_ = received_.size();
       return false;
     case Stage::kComplete:
       return false;
@@ -99,7 +99,7 @@ bool HttpResponse::read_head() {
   status_ = head.substr(std::min<size_t>(kStart.size() + 2, head.size()), 3);
   if (status_.size() != 3 || status_.find_first_not_of("0123456789") != std::string::npos)
     throw PermanentError("the response is not HTTP: " + printable(head));
-  at_ += end + 4;
+  position_ += end + 4;
   if (status_.starts_with('1') && status_ != "101") return true;  // an interim response
   stage_ = Stage::kUntilEnd;
   if (header(head, "transfer-encoding").value_or("").find("chunked") != std::string::npos) {
@@ -124,7 +124,7 @@ bool HttpResponse::read_chunk_size() {
   if (!size || end == std::string_view::npos || *size > max_bytes_)
     throw PermanentError("the response has a chunk of " + printable(rest().substr(0, std::min(end, kMaxSizeLine))) +
                          " bytes");
-  at_ += end + 2;
+  position_ += end + 2;
   expected_ = *size;
   stage_ = expected_ == 0 ? Stage::kTrailer : Stage::kChunk;
   return true;
@@ -137,7 +137,7 @@ bool HttpResponse::take_body(std::string_view delimiter, Stage next) {
     throw PermanentError("the response has a chunk that is longer than its size, " + std::to_string(expected_) +
                          " bytes");
   body_ += rest().substr(0, expected_);
-  at_ += expected_ + delimiter.size();
+  position_ += expected_ + delimiter.size();
   stage_ = next;
   return true;
 }

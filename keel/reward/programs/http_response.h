@@ -33,12 +33,12 @@ class HttpResponse {
   bool read_head();
   bool read_chunk_size();
   bool take_body(std::string_view delimiter, Stage next);
-  std::string_view rest() const { return std::string_view(received_).substr(at_); }
+  std::string_view rest() const { return std::string_view(received_).substr(position_); }
 
-  size_t max_bytes_, count_ = 0;
+  size_t max_bytes_, total_bytes_ = 0;
   Stage stage_ = Stage::kHead;
-  std::string received_;  // parsed up to at_
-  size_t at_ = 0;
+  std::string received_;  // parsed up to position_
+  size_t position_ = 0;
   size_t expected_ = 0;  // bytes of the body (Content-Length) or chunk
   std::string status_, body_;
 };

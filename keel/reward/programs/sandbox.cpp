@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "keel/core/error.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
+#include "keel/core/untrusted_text.h"
 #include "keel/reward/programs/embedded.h"
 
 namespace keel {
@@ -54,12 +54,9 @@ PythonSandbox::PythonSandbox(const std::string& python, const SandboxLimits& lim
        "the code reward needs a sandbox, which does not work on this machine: ", own_problem,
        "; with bubblewrap: ", bwrap_problem,
        ". It needs Linux 5.14 or later, and one of: unprivileged user namespaces (sysctl "
-       "kernel.unprivileged_userns_clone=1, "
-       "kernel.apparmor_restrict_unprivileged_userns=0)",
-       "; bubblewrap 0.8 or later with permission to create them (apt install bubblewrap); or root with CAP_SYS_ADMIN "
-       "(docker "
-       "run ",
-       "--cap-add SYS_ADMIN --security-opt seccomp=unconfined)");
+       "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0); bubblewrap 0.8 or later "
+       "with permission to create them (apt install bubblewrap); or root with CAP_SYS_ADMIN (docker run --cap-add "
+       "SYS_ADMIN --security-opt seccomp=unconfined)");
 }
 
 /// Runs a test program; returns what went wrong, or "".

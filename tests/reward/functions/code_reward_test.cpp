@@ -33,12 +33,12 @@ TEST(CodeReward, ComparesOutputsByWordsAndLines) {
 
 TEST(CodeReward, ParsesTheFormatsOfDataSets) {
   const CodeTests apps = read_code_tests(R"({"inputs": ["1\n", ["2", "3"]], "outputs": ["2\n", 5]})");
-  ASSERT_EQ(apps.dialogs.size(), 2u);
-  EXPECT_EQ(apps.dialogs[1].input, "2\n3\n");
-  EXPECT_EQ(apps.dialogs[1].output, "5");
+  ASSERT_EQ(apps.io_tests.size(), 2u);
+  EXPECT_EQ(apps.io_tests[1].input, "2\n3\n");
+  EXPECT_EQ(apps.io_tests[1].output, "5");
   EXPECT_EQ(read_code_tests(Json::parse(R"({"inputs": [[1]], "outputs": [2], "fn_name": "f"})")).checks.size(), 1u);
   EXPECT_EQ(read_code_tests(Json::parse(R"(["assert f(1) == 2", "assert f(2) == 3"])")).checks.size(), 2u);
-  EXPECT_EQ(read_code_tests(Json::parse(R"([{"input": "1", "output": "2"}])")).dialogs.size(), 1u);
+  EXPECT_EQ(read_code_tests(Json::parse(R"([{"input": "1", "output": "2"}])")).io_tests.size(), 1u);
   EXPECT_EQ(read_code_tests(Json::parse(R"({"assert_case": ["assert True"]})")).checks.size(), 1u);
   EXPECT_EQ(read_code_tests("assert f(1) == 2").checks.size(), 1u);
   EXPECT_THROW(read_code_tests(Json()), std::invalid_argument);

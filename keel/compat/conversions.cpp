@@ -25,13 +25,13 @@ Json to_assignments(const Json& value) {
   return arguments;
 }
 
-std::string look_up(const char* words, const Json& value) {
-  std::istringstream list(words);
+std::string look_up(const char* pairs, const Json& value) {
+  std::istringstream list(pairs);
   std::vector<std::string> names;
-  for (std::string word; list >> word;) {
-    const size_t equals = word.find('=');
-    names.push_back(word.substr(0, equals));
-    if (names.back() == as_text(value)) return word.substr(equals + 1);
+  for (std::string pair; list >> pair;) {
+    const size_t equals = pair.find('=');
+    names.push_back(pair.substr(0, equals));
+    if (names.back() == as_text(value)) return pair.substr(equals + 1);
   }
   fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", expected one of ", joined(names));
 }
@@ -43,8 +43,8 @@ Json convert_key(Import& r, const std::string& key, const std::function<Json(con
   return kNoValue;
 }
 
-std::string translate(Import& r, const std::string& key, const char* words) {
-  const Json translated = convert_key(r, key, [&](const Json& value) { return Json(look_up(words, value)); });
+std::string translate(Import& r, const std::string& key, const char* pairs) {
+  const Json translated = convert_key(r, key, [&](const Json& value) { return Json(look_up(pairs, value)); });
   return translated.is_discarded() ? "" : translated.get<std::string>();
 }
 

@@ -26,10 +26,10 @@ Json kl_estimator(const Json& value);
 void set_trackers(Import& recipe, const std::string& key);
 /// Returns a positive Keel setting, or 1 for invalid values, which the validation reports.
 int64_t keel_count(const Import& recipe, const char* target);
-/// Looks a value up in "theirs=keel theirs=keel ...". Throws an Error with all names if it is missing.
-std::string look_up(const char* words, const Json& value);
+/// Looks a value up in "name=keel_name name=keel_name ...". Throws an Error with all names if it is missing.
+std::string look_up(const char* pairs, const Json& value);
 /// Looks the value of a key up in the same way. Adds an error about the key and returns "" if it is missing.
-std::string translate(Import& recipe, const std::string& key, const char* words);
+std::string translate(Import& recipe, const std::string& key, const char* pairs);
 /// Converts the value of a key. Adds an error about the key and returns kNoValue if that fails.
 Json convert_key(Import& recipe, const std::string& key, const std::function<Json(const Json& value)>& conversion);
 /// Sets a warm-up setting from a key that is a fraction of the run.

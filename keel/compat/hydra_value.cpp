@@ -18,8 +18,8 @@ Json parse_scalar(std::string text, const TreeBuilder& builder) {
   if (word == "true" || word == "false") return word == "true";
   std::string number;
   for (size_t i = 0; i < text.size(); ++i) {
-    const bool between = i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) && is_digit(text[i + 1]);
-    if (text[i] != '_' || !between) number += text[i];
+    const bool is_separator = i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) && is_digit(text[i + 1]);
+    if (text[i] != '_' || !is_separator) number += text[i];
   }
   const size_t first = number.find_first_of("0123456789");
   const bool leading_zero = first != std::string::npos && number[first] == '0' && first + 1 < number.size() &&
@@ -34,15 +34,15 @@ class HydraReader {
 
   void read() {
     skip_spaces();
-    if (at_ == text_.size()) return builder_.scalar("", kNoLine);
+    if (pos_ == text_.size()) return builder_.scalar("", kNoLine);
     element();
     skip_spaces();
-    if (at_ == text_.size()) return;
-    if (text_[at_] == ',')
+    if (pos_ == text_.size()) return;
+    if (text_[pos_] == ',')
       refuse(
           "comma-separated values are a Hydra sweep (--multirun). Keep one, write a list as [a,b], or quote a string "
           "with commas: '\"a,b\"'");
-    refuse("'", shorten(text_.substr(at_), kShown), "' follows the end of the value. ", kFix);
+    refuse("'", shorten(text_.substr(pos_), kShown), "' follows the end of the value. ", kFix);
   }
 
  private:
@@ -56,20 +56,20 @@ class HydraReader {
     builder_.refuse(kNoLine, parts...);
   }
   void skip_spaces() {
-    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+    while (pos_ < text_.size() && is_space(text_[pos_])) ++pos_;
   }
   /// Consumes this character if it comes next, after spaces.
-  bool take(char sign) {
+  bool consume(char expected) {
     skip_spaces();
-    const bool found = at_ < text_.size() && text_[at_] == sign;
-    at_ += found ? 1 : 0;
+    const bool found = pos_ < text_.size() && text_[pos_] == expected;
+    pos_ += found ? 1 : 0;
     return found;
   }
-  bool at_quote() const { return at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\''); }
+  bool at_quote() const { return pos_ < text_.size() && (text_[pos_] == '"' || text_[pos_] == '\''); }
 
   void element() {
-    if (take('[')) return list();
-    if (take('{')) return mapping();
+    if (consume('[')) return list();
+    if (consume('{')) return mapping();
     if (at_quote()) return builder_.scalar(quoted(), kNoLine);
     bool escaped = false;
     const std::string text = word("", escaped);
@@ -78,8 +78,8 @@ class HydraReader {
 
   void list() {
     builder_.begin_list(kNoLine);
-    for (bool first = true; !take(']'); first = false) {
-      if (!first && !take(',')) refuse("the list has no , or ] after a value. Write it as [a, b]");
+    for (bool first = true; !consume(']'); first = false) {
+      if (!first && !consume(',')) refuse("the list has no , or ] after a value. Write it as [a, b]");
       element();
     }
     builder_.end();
@@ -87,12 +87,13 @@ class HydraReader {
 
   void mapping() {
     builder_.begin_mapping(kNoLine);
-    for (bool first = true; !take('}'); first = false) {
-      if (!first && !take(',')) refuse("the mapping has no , or } after a value. Write it as {name: value}");
+    for (bool first = true; !consume('}'); first = false) {
+      if (!first && !consume(',')) refuse("the mapping has no , or } after a value. Write it as {name: value}");
       skip_spaces();
       bool escaped = false;
       const std::string name = at_quote() ? quoted() : word(":", escaped);
-      if (!take(':')) refuse("there is no : after \"", shorten(name, kShown), "\". Write a mapping as {name: value}");
+      if (!consume(':'))
+        refuse("there is no : after \"", shorten(name, kShown), "\". Write a mapping as {name: value}");
       builder_.key(name, kNoLine);
       element();
     }
@@ -101,49 +102,49 @@ class HydraReader {
 
   /// Reads a quoted string. Backslashes are special only before a quote of the same kind.
   std::string quoted() {
-    const char quote = text_[at_++];
+    const char quote = text_[pos_++];
     std::string value;
-    while (at_ < text_.size() && text_[at_] != quote) {
+    while (pos_ < text_.size() && text_[pos_] != quote) {
       size_t slashes = 0;
-      while (at_ + slashes < text_.size() && text_[at_ + slashes] == '\\') ++slashes;
-      const bool before_quote = slashes > 0 && at_ + slashes < text_.size() && text_[at_ + slashes] == quote;
+      while (pos_ + slashes < text_.size() && text_[pos_ + slashes] == '\\') ++slashes;
+      const bool before_quote = slashes > 0 && pos_ + slashes < text_.size() && text_[pos_ + slashes] == quote;
       // n backslashes before a quote are n / 2, and the quote if n is odd.
       value.append(before_quote ? slashes / 2 : slashes, '\\');
-      at_ += slashes;
+      pos_ += slashes;
       if (slashes > 0 && (!before_quote || slashes % 2 == 0)) continue;
-      value += text_[at_++];
+      value += text_[pos_++];
     }
-    if (at_ == text_.size()) refuse("the closing quote is missing");
-    ++at_;
+    if (pos_ == text_.size()) refuse("the closing quote is missing");
+    ++pos_;
     return value;
   }
 
   /// The text up to a comma, a bracket or one of `ends`, without surrounding spaces.
   std::string word(std::string_view ends, bool& escaped) {
     std::string value;
-    size_t kept = 0;
-    for (; at_ < text_.size(); ++at_) {
-      char c = text_[at_];
-      const bool escapes = c == '\\' && at_ + 1 < text_.size() &&
-                           std::string_view("\\()[]{}:=, \t").find(text_[at_ + 1]) != std::string_view::npos;
+    size_t trimmed_size = 0;
+    for (; pos_ < text_.size(); ++pos_) {
+      char c = text_[pos_];
+      const bool escapes = c == '\\' && pos_ + 1 < text_.size() &&
+                           std::string_view("\\()[]{}:=, \t").find(text_[pos_ + 1]) != std::string_view::npos;
       if (!escapes && (std::string_view(",[]{}").find(c) != std::string_view::npos || ends.find(c) != ends.npos)) break;
       if (!escapes && c == '(')
         refuse("'", shorten(text_, kShown),
                "' calls a Hydra function, which `keel import` does not support. Write the value, "
                "or quote a string with (: '\"a(b)\"'");
-      if (escapes) c = text_[++at_];
+      if (escapes) c = text_[++pos_];
       value += c;
-      if (escapes || !is_space(c)) kept = value.size();
+      if (escapes || !is_space(c)) trimmed_size = value.size();
       escaped = escaped || escapes;
     }
-    value.resize(kept);
-    if (value.empty()) refuse("a value is missing at column ", at_ + 1, ". ", kFix);
+    value.resize(trimmed_size);
+    if (value.empty()) refuse("a value is missing at column ", pos_ + 1, ". ", kFix);
     return value;
   }
 
   std::string_view text_;
   TreeBuilder& builder_;
-  size_t at_ = 0;
+  size_t pos_ = 0;
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 /// Returns the table that knows the most keys of a recipe.
 const KeyTable& choose_table(const ConfigTree& recipe) {
-  std::vector<std::pair<size_t, const KeyTable*>> known;
+  std::vector<std::pair<size_t, const KeyTable*>> key_counts;
   for (const KeyTable* table : key_tables()) {
     const auto count = [&](const auto& self, const std::string& path, const Json& value) -> size_t {
       if (!value.is_object() || value.empty())
@@ -22,19 +22,19 @@ const KeyTable& choose_table(const ConfigTree& recipe) {
       for (const auto& [key, child] : value.items()) sum += self(self, path.empty() ? key : path + "." + key, child);
       return sum;
     };
-    known.emplace_back(count(count, "", recipe.value), table);
+    key_counts.emplace_back(count(count, "", recipe.value), table);
   }
-  std::ranges::stable_sort(known, std::ranges::greater(), &std::pair<size_t, const KeyTable*>::first);
-  const std::string place = recipe.file.empty() ? kCommandLine : recipe.file;
-  if (known[0].first == 0)
-    fail(ExitCode::kBadConfiguration, place, ": has no key of TRL (num_generations, learning_rate, ...) or verl ",
+  std::ranges::stable_sort(key_counts, std::ranges::greater(), &std::pair<size_t, const KeyTable*>::first);
+  const std::string location = recipe.file.empty() ? kCommandLine : recipe.file;
+  if (key_counts[0].first == 0)
+    fail(ExitCode::kBadConfiguration, location, ": has no key of TRL (num_generations, learning_rate, ...) or verl ",
          "(actor_rollout_ref, algorithm, ...). For a Keel configuration use `keel train`");
   if (recipe.value.size() == 1 && recipe.value.contains("hydra"))
-    fail(ExitCode::kBadConfiguration, place, ": belongs to Hydra. Fix: import .hydra/config.yaml of that run");
-  if (known[0].first == known[1].first)
-    fail(ExitCode::kBadConfiguration, place, ": the keys belong to several programs. Fix: add SFTConfig={} for a ",
+    fail(ExitCode::kBadConfiguration, location, ": belongs to Hydra. Fix: import .hydra/config.yaml of that run");
+  if (key_counts[0].first == key_counts[1].first)
+    fail(ExitCode::kBadConfiguration, location, ": the keys belong to several programs. Fix: add SFTConfig={} for a ",
          "recipe of `trl sft`, or GRPOConfig={}. For a Keel configuration use `keel train`");
-  return *known[0].second;
+  return *key_counts[0].second;
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ bool Import::user_sets(const std::string& target) const { return user_.contains(
 bool Import::is_set(const std::string& target) const { return user_.contains(target) || lines_.contains(target); }
 
 Json Import::setting(const std::string& target) const {
-  if (const auto own = user_.find(target); own != user_.end()) return own->second;
+  if (const auto value = user_.find(target); value != user_.end()) return value->second;
   if (const auto line = lines_.find(target); line != lines_.end()) return line->second.value;
   return options_.get(target);
 }

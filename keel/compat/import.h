@@ -73,7 +73,6 @@ class Import {
   void walk(const std::string& path, const Json& value);
   void apply(const std::string& path, const Json& value);
   void map(const std::string& key, const KeyRow& row, const Json& value);
-  void take_defaults();
   ConfigTree configuration() const;
   std::string yaml() const;
   void check();

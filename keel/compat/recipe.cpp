@@ -140,11 +140,11 @@ class References {
 
   std::optional<Json> look_up(std::string name, const std::string& path, int depth) {
     std::optional<Json> fallback;
-    if (name.starts_with("oc.select:")) {
+    if (constexpr std::string_view kSelect = "oc.select:"; name.starts_with(kSelect)) {
       const size_t comma = name.find(',');
       const std::string text(comma == std::string::npos ? "null" : trimmed(name.substr(comma + 1)));
       fallback = text == "[]" ? Json::array() : plain_scalar(text, location_of(tree_, path));
-      name = name.substr(10, comma == std::string::npos ? comma : comma - 10);
+      name = name.substr(kSelect.size(), comma == std::string::npos ? comma : comma - kSelect.size());
     }
     name = trimmed(name);
     if (name.starts_with('.')) name = path.substr(0, path.find_last_of('.')) + name;
@@ -203,8 +203,8 @@ void set_key(ConfigTree& tree, std::string_view word) {
   const Json* found = find_value(tree, path);
   const Json before = found == nullptr ? Json() : *found;
   apply_override(tree, word, read_hydra_value);
-  auto* now = const_cast<Json*>(find_value(tree, path));
-  if (before.is_object() && now != nullptr && now->is_object()) *now = merge(before, *now);
+  auto* merged = const_cast<Json*>(find_value(tree, path));
+  if (before.is_object() && merged != nullptr && merged->is_object()) *merged = merge(before, *merged);
 }
 
 bool is_setting(const std::string& word) {
@@ -222,14 +222,14 @@ Json argument_value(std::string text) {
 }
 
 /// Handles --key value ..., --key=value or --flag of TRL. Returns the number of arguments consumed.
-size_t set_argument(ConfigTree& tree, const std::vector<std::string>& words, size_t at) {
-  const std::string& word = words[at];
+size_t set_argument(ConfigTree& tree, const std::vector<std::string>& words, size_t index) {
+  const std::string& word = words[index];
   const size_t equals = word.find('=');
   std::string key = word.substr(2, equals == word.npos ? equals : equals - 2);
   std::replace(key.begin(), key.end(), '-', '_');
   std::vector<Json> values;
   if (equals != word.npos) values.push_back(argument_value(word.substr(equals + 1)));
-  size_t end = at + 1;
+  size_t end = index + 1;
   for (; equals == word.npos && end < words.size(); ++end) {
     if (words[end].starts_with("--") || is_setting(words[end]) || words[end].starts_with('~')) break;
     values.push_back(argument_value(words[end]));
@@ -238,7 +238,7 @@ size_t set_argument(ConfigTree& tree, const std::vector<std::string>& words, siz
   if (is_off) key.erase(0, 3);
   tree.value[key] = values.empty() ? Json(!is_off) : values.size() == 1 ? values[0] : Json(values);
   tree.lines[key] = 0;
-  return end - at;
+  return end - index;
 }
 
 bool is_hydra_option(const std::string& word) {

@@ -28,14 +28,14 @@ int64_t updates_to_steps(const Import& r, const std::string& key, const Phase& p
 void set_schedule(Import& r, const Phase& phase) {
   const std::string type = r.text("lr_scheduler_type"), floor = phase.optimizer_section + ".min_lr_ratio";
   r.set(phase.optimizer_section + ".schedule", convert_key(r, "lr_scheduler_type", to_schedule), "lr_scheduler_type");
-  const Json rate = r.value("lr_scheduler_kwargs.min_lr_rate"), lowest = r.value("lr_scheduler_kwargs.min_lr");
+  const Json rate = r.value("lr_scheduler_kwargs.min_lr_rate"), min_lr = r.value("lr_scheduler_kwargs.min_lr");
   const Json lr = r.setting(phase.optimizer_section + ".lr");
   if (!rate.is_null()) r.set(floor, rate, "lr_scheduler_kwargs.min_lr_rate");
-  if (lowest.is_number() && lr.is_number() && (lr <= 0 || lowest > lr))
+  if (min_lr.is_number() && lr.is_number() && (lr <= 0 || min_lr > lr))
     r.refuse("lr_scheduler_kwargs.min_lr",
-             "got " + lowest.dump() + ", expected at most the learning rate, " + lr.dump());
-  else if (lowest.is_number() && lr.is_number())
-    r.set(floor, lowest.get<double>() / lr.get<double>(), "lr_scheduler_kwargs.min_lr", "divided by the learning rate");
+             "got " + min_lr.dump() + ", expected at most the learning rate, " + lr.dump());
+  else if (min_lr.is_number() && lr.is_number())
+    r.set(floor, min_lr.get<double>() / lr.get<double>(), "lr_scheduler_kwargs.min_lr", "divided by the learning rate");
   if (type == "cosine_with_min_lr" && !r.is_set(floor))
     r.refuse("lr_scheduler_type", "cosine_with_min_lr needs a minimum. Fix: set lr_scheduler_kwargs.min_lr_rate");
   if (type == "constant") return;  // transformers' constant has no warm-up

@@ -50,12 +50,12 @@ void verl_sizes(Import& r) {
 }
 
 void verl_length(Import& r) {
-  const std::string steps = "trainer.total_training_steps", passes = "trainer.total_epochs";
+  const std::string steps = "trainer.total_training_steps", epochs = "trainer.total_epochs";
   if (r.user_sets("train.steps") || r.user_sets("train.data_epochs")) return;
   if (const Json* count = r.find(steps)) return r.set("train.steps", *count, steps);
   if (!r.is_set("data.files")) return;  // built-in tasks have no epochs
-  r.set("train.data_epochs", r.value(passes), passes);
-  r.remark(passes + ": verl drops the incomplete last batch of every epoch; Keel joins the epochs");
+  r.set("train.data_epochs", r.value(epochs), epochs);
+  r.remark(epochs + ": verl drops the incomplete last batch of every epoch; Keel joins the epochs");
 }
 
 void verl_optimizer(Import& r) {
@@ -245,13 +245,13 @@ void verl_critic(Import& r) {
           "warmup_style": null, "lr_scheduler_type": "constant", "min_lr_ratio": 0.0, "num_cycles": 0.5,
           "clip_grad": 1.0, "optimizer": "AdamW", "optimizer_impl": "torch.optim", "zero_indexed_step": true, "override_optimizer_config": null})");
   const std::string warmup = "trainer.critic_warmup";
-  const auto waits = std::max<int64_t>(static_cast<int64_t>(r.number(warmup)) - 1, 0);
+  const auto steps = std::max<int64_t>(static_cast<int64_t>(r.number(warmup)) - 1, 0);
   if (r.setting("objective.advantage") != "gae") {  // verl reads nothing else of it then
-    if (waits > 0) refuse_value(r, warmup, "the policy would wait without a critic", "at most 1", "remove it");
+    if (steps > 0) refuse_value(r, warmup, "the policy would wait without a critic", "at most 1", "remove it");
     return;
   }
   const std::string critic = "critic.", model = critic + "model.path", average = critic + "loss_agg_mode";
-  if (const Json* on = r.find("critic.enable"); on != nullptr && *on == false)
+  if (const Json* enabled = r.find("critic.enable"); enabled != nullptr && *enabled == false)
     refuse_value(r, "critic.enable", "gae needs a critic", "true", "remove it, or choose other advantages");
   r.set("critic.body", "separate", kEstimator);
   for (const auto& [key, target] : Pairs{{"critic.optim.lr", "critic.lr"},
@@ -259,25 +259,25 @@ void verl_critic(Import& r) {
                                          {"algorithm.gamma", "critic.gamma"},
                                          {"algorithm.lam", "critic.lambda"}})
     r.set(target, r.value(key), key);
-  r.set("critic.warmup_steps", waits, warmup, "verl counts steps from 1");
+  r.set("critic.warmup_steps", steps, warmup, "verl counts steps from 1");
 
-  const auto same = [&](const std::string& key, const Json& policy, const char* reason) {
+  const auto require = [&](const std::string& key, const Json& policy, const char* reason) {
     if (r.find(key) != nullptr && *r.find(key) != policy) refuse_value(r, key, reason, as_text(policy), "remove it");
   };
   bool follows = false;
   for (const auto& [name, preset] : kOptimDefaults.items()) {
-    const Json *own = r.find("critic.optim." + name), *shared = r.find(kOptim + name);
-    const Json policy = shared != nullptr ? *shared : preset;
-    follows = follows || (policy != preset && (own == nullptr || *own == preset));
-    if (own != nullptr && *own != preset)
-      same("critic.optim." + name, policy, "critic and policy share all optimizer settings but the learning rate");
+    const Json *of_critic = r.find("critic.optim." + name), *of_policy = r.find(kOptim + name);
+    const Json policy = of_policy != nullptr ? *of_policy : preset;
+    follows = follows || (policy != preset && (of_critic == nullptr || *of_critic == preset));
+    if (of_critic != nullptr && *of_critic != preset)
+      require("critic.optim." + name, policy, "critic and policy share all optimizer settings but the learning rate");
   }
   if (follows)
     r.remark("critic.optim: the critic follows the policy's schedule, warm-up and weight decay; verl's has its own");
   for (const char* name : {"ppo_epochs", "ppo_mini_batch_size", "shuffle"})
-    same(critic + name, r.value(kActor + name), "the critic is trained in the updates of the policy");
-  same(model, r.setting("model.path"), "the critic is initialised from the policy");
-  same("critic.model.lora_rank", 0, "the critic has no adapter");
+    require(critic + name, r.value(kActor + name), "the critic is trained in the updates of the policy");
+  require(model, r.setting("model.path"), "the critic is initialised from the policy");
+  require("critic.model.lora_rank", 0, "the critic has no adapter");
   if (const std::string key = r.find(average) != nullptr ? average : kAggregation; r.text(key) != "token-mean")
     refuse_value(r, key, "the value loss is a mean over all tokens of an update", "token-mean",
                  "set " + average + "=token-mean");
@@ -294,8 +294,8 @@ void verl_lengths(Import& r) {
       refuse_value(r, key, "section data has another limit", r.text(limit_key), "remove it");
   if (const std::string type = kActor + "fsdp_config.model_dtype"; r.find(type) != nullptr && r.text(type) != "fp32")
     r.remark(type + ": Keel keeps the optimizer's weights in float32");
-  if (const std::string cut = r.text("data.truncation"); cut != "error" && !r.is_true("data.filter_overlong_prompts"))
-    r.remark("data.truncation " + cut + ": verl truncates prompts above data.max_prompt_length, Keel skips them");
+  if (const std::string mode = r.text("data.truncation"); mode != "error" && !r.is_true("data.filter_overlong_prompts"))
+    r.remark("data.truncation " + mode + ": verl truncates prompts above data.max_prompt_length, Keel skips them");
 }
 
 }  // namespace

@@ -53,13 +53,14 @@ AddedTokens AddedTokens::from_json(const Json& added_tokens, const TokenTable& m
            "\" occurs twice");
     }
     // The package assigns ids in list order and ignores "id"; a file where the two differ is ambiguous.
-    const int32_t known = model.find(token.content);
-    const int32_t id = known != TokenTable::kNone ? known : model.size() + static_cast<int32_t>(result.extra_.size());
+    const int32_t model_id = model.find(token.content);
+    const int32_t id =
+        model_id != TokenTable::kNone ? model_id : model.size() + static_cast<int32_t>(result.extra_.size());
     if (token.id != id) {
       fail(ExitCode::kBadInput, fields.location(), ": the added token \"", preview_text(token.content),
            "\" has the id ", token.id, "; by its position it is ", id, ": ids must be consecutive");
     }
-    if (known == TokenTable::kNone) result.extra_.push_back(token.content);
+    if (model_id == TokenTable::kNone) result.extra_.push_back(token.content);
     result.by_id_.emplace(id, result.tokens_.size());
     result.tokens_.push_back(std::move(token));
   }
@@ -106,8 +107,8 @@ void AddedTokens::build_tries(const Normalizer& normalizer, const std::string& l
       has_normalized_special_ = has_normalized_special_ || special;
     }
   }
-  const auto single = [](const AddedToken& token) { return token.single_word; };
-  if (std::any_of(tokens_.begin(), tokens_.end(), single)) {
+  const auto is_single_word = [](const AddedToken& token) { return token.single_word; };
+  if (std::any_of(tokens_.begin(), tokens_.end(), is_single_word)) {
     require_unicode_tables("an added token with single_word", location);
     word_ = Regex::compile_pcre2(rust_word_set(/*negated=*/false), location);
   }
@@ -139,13 +140,13 @@ AddedTokens::Match AddedTokens::longest_match(const Trie& trie, std::string_view
                                               std::span<const ByteRange> untrusted) const {
   Match longest;
   uint32_t node = Trie::kRoot;
-  for (size_t i = at; i < text.size();) {
-    node = trie.next(node, static_cast<unsigned char>(text[i++]));
+  for (size_t end = at; end < text.size();) {
+    node = trie.next(node, static_cast<unsigned char>(text[end++]));
     if (node == Trie::kNoNode) break;
     if (trie.value(node) == Trie::kNoValue) continue;
     const bool special = tokens_[static_cast<size_t>(trie.value(node))].special;
-    if (special && touches(untrusted, at, i) && !covers(untrusted, at, i)) continue;
-    longest = {trie.value(node), i};
+    if (special && touches(untrusted, at, end) && !covers(untrusted, at, end)) continue;
+    longest = {trie.value(node), end};
   }
   return longest;
 }
@@ -153,26 +154,29 @@ AddedTokens::Match AddedTokens::longest_match(const Trie& trie, std::string_view
 /// Takes the leftmost, then longest match. As in the package, a rejected match still hides tokens that it overlaps.
 void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, std::span<const ByteRange> untrusted,
                         const Visit& visit) const {
-  const bool any = stage == Stage::kBeforeNormalization ? has_raw_ : has_normalized_;
+  const bool has_tokens = stage == Stage::kBeforeNormalization ? has_raw_ : has_normalized_;
   const Trie& trie = stage == Stage::kBeforeNormalization ? raw_trie_ : normalized_trie_;
   size_t covered = 0, spaces = 0;  // end of the text passed to `visit`; end of the last white space after a token
-  for (size_t at = 0; any && at < text.size();) {
-    if (!trie.can_start_with(static_cast<unsigned char>(text[at]))) {
-      ++at;
+  for (size_t position = 0; has_tokens && position < text.size();) {
+    if (!trie.can_start_with(static_cast<unsigned char>(text[position]))) {
+      ++position;
       continue;
     }
-    const Match match = longest_match(trie, text, at, untrusted);
+    const Match match = longest_match(trie, text, position, untrusted);
     if (match.index == Trie::kNoValue) {
-      ++at;
+      ++position;
       continue;
     }
     const AddedToken& token = tokens_[static_cast<size_t>(match.index)];
-    size_t begin = at, end = match.end;
-    at = end;
+    size_t begin = position, end = match.end;
+    position = end;
     if (token.special && (!parse_special || touches(untrusted, begin, end))) continue;
     if (token.single_word && !is_whole_word(text, begin, end)) continue;
     if (token.lstrip) begin = white_space_begin(text, begin, covered);
-    if (token.rstrip) end = spaces = end <= spaces ? spaces : white_space_end(text, end);
+    if (token.rstrip) {
+      if (end > spaces) spaces = white_space_end(text, end);
+      end = spaces;
+    }
     if (begin >= end) continue;  // the previous token removed it as white space
     if (begin > covered) visit(text.substr(covered, begin - covered), covered, std::nullopt);
     visit(text.substr(begin, end - begin), begin, token.id);

@@ -45,13 +45,12 @@ void Bpe::read_merges(const TokenizerFile& file, const StrictObject& model) {
            "\" is shorter than the continuing_subword_prefix \"", preview_text(prefix_), "\"");
     }
     merged.assign(left).append(right, prefix_.size());
-    const int32_t ids[] = {tokens_.find(left), tokens_.find(right), tokens_.find(merged)};
+    const std::string_view tokens[] = {left, right, merged};
+    int32_t ids[3];
     for (size_t i = 0; i < 3; ++i) {
+      ids[i] = tokens_.find(tokens[i]);
       if (ids[i] != TokenTable::kNone) continue;
-      fail(ExitCode::kBadInput, model.location(), ".merges[", rank, "] needs the token \"",
-           preview_text(i == 0   ? left
-                        : i == 1 ? right
-                                 : merged),
+      fail(ExitCode::kBadInput, model.location(), ".merges[", rank, "] needs the token \"", preview_text(tokens[i]),
            "\", which is not in the vocabulary of ", tokens_.size(), " tokens; the file is damaged: get it again");
     }
     merges_.add(ids[0], ids[1], {rank++, ids[2]});

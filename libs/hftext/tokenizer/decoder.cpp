@@ -31,20 +31,20 @@ StreamingDecoder::StreamingDecoder(std::vector<std::unique_ptr<DecoderStage>> st
   stages_.push_back(std::move(output));
   for (size_t i = 0; i + 1 < stages_.size(); ++i) {
     stages_[i]->next = stages_[i + 1].get();
-    stages_[i]->input_bytes = &output_->total;
+    stages_[i]->input_bytes = &output_->input_bytes;
     stages_[i]->per_token = per_token;
   }
 }
 
 void StreamingDecoder::push(std::string_view token) {
-  output_->total += token.size();
+  output_->input_bytes += token.size();
   stages_.front()->push(token);
-  check_growth(output_->total, taken_ + output_->text.size(), location_);
+  check_growth(output_->input_bytes, taken_ + output_->text.size(), location_);
 }
 
 void StreamingDecoder::finish() {
   stages_.front()->finish();
-  check_growth(output_->total, taken_ + output_->text.size(), location_);
+  check_growth(output_->input_bytes, taken_ + output_->text.size(), location_);
 }
 
 std::string StreamingDecoder::take() {

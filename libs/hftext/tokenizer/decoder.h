@@ -27,7 +27,7 @@ class StreamingDecoder {
     void push(std::string_view token) override { text += token; }
     void finish() override {}
     std::string text;
-    size_t total = 0;  // input bytes
+    size_t input_bytes = 0;
   };
   std::vector<std::unique_ptr<DecoderStage>> stages_;  // the last one is the output
   Output* output_;

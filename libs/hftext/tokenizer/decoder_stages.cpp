@@ -86,22 +86,22 @@ struct FuseStage : DecoderStage {
 };
 
 struct StripStartStage : DecoderStage {
-  StripStartStage(const std::string& what, size_t count) : content(what), left(count) {}
+  StripStartStage(const std::string& stripped, size_t max_count) : content(stripped), remaining(max_count) {}
   void push(std::string_view token) override {
-    while (left > 0 && token.starts_with(content)) {
+    while (remaining > 0 && token.starts_with(content)) {
       token.remove_prefix(content.size());
-      --left;
+      --remaining;
     }
-    if (!token.empty()) left = 0;
+    if (!token.empty()) remaining = 0;
     next->push(token);
   }
   std::string content;
-  size_t left;
+  size_t remaining;
 };
 
 struct StripStage : DecoderStage {
-  StripStage(const std::string& what, size_t at_start, size_t at_stop)
-      : content(what), start(at_start), stop(at_stop) {}
+  StripStage(const std::string& stripped, size_t max_start, size_t max_stop)
+      : content(stripped), start(max_start), stop(max_stop) {}
   void push(std::string_view token) override {
     for (size_t i = 0; i < start && token.starts_with(content); ++i) token.remove_prefix(content.size());
     for (size_t i = 0; i < stop && token.ends_with(content); ++i) token.remove_suffix(content.size());
@@ -112,8 +112,8 @@ struct StripStage : DecoderStage {
 };
 
 struct ReplaceStage : DecoderStage {
-  ReplaceStage(const Pattern& what, const std::string& with, const std::string& where)
-      : pattern(what), content(with), location(where) {}
+  ReplaceStage(const Pattern& searched, const std::string& replacement, const std::string& file_location)
+      : pattern(searched), content(replacement), location(file_location) {}
   void push(std::string_view token) override {
     if (per_token && first_bad_utf8(token)) return next->push(token);  // incomplete UTF-8 cannot be searched
     pattern.split(token, spans, budget);
@@ -133,7 +133,7 @@ struct ReplaceStage : DecoderStage {
 };
 
 struct MetaspaceStage : DecoderStage {
-  MetaspaceStage(const std::string& what, bool keep) : replacement(what), keeps_first(keep) {}
+  MetaspaceStage(const std::string& space_mark, bool keep_first) : replacement(space_mark), keeps_first(keep_first) {}
   void push(std::string_view token) override {
     std::string text(token);
     replace_all(text, replacement, first && !keeps_first ? "" : " ");
@@ -145,7 +145,8 @@ struct MetaspaceStage : DecoderStage {
 };
 
 struct WordPieceStage : DecoderStage {
-  WordPieceStage(const std::string& continues, bool clean) : prefix(continues), cleanup(clean) {}
+  WordPieceStage(const std::string& continuation_prefix, bool clean_up)
+      : prefix(continuation_prefix), cleanup(clean_up) {}
   void push(std::string_view token) override {
     std::string text(token);
     if (!first) text = token.starts_with(prefix) ? text.substr(prefix.size()) : " " + text;
@@ -165,7 +166,7 @@ struct WordPieceStage : DecoderStage {
 };
 
 struct SuffixStage : DecoderStage {
-  explicit SuffixStage(const std::string& ends) : suffix(ends) {}
+  explicit SuffixStage(const std::string& end_of_word) : suffix(end_of_word) {}
   void push(std::string_view token) override {
     emit(" ");
     pending = token;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <queue>
 
+#include "libs/hftext/tokenizer/token_table.h"
+
 namespace keel::text {
 namespace {
 
@@ -19,7 +21,7 @@ void MergeTable::add(int32_t left, int32_t right, Merge merge) {
 
 size_t MergeTable::slot_of(uint64_t key) const {
   const size_t mask = slots_.size() - 1;
-  const uint64_t hash = key * 0x9E3779B97F4A7C15;
+  const uint64_t hash = key * kHashMultiplier;
   size_t slot = (hash ^ hash >> 32) & mask;
   while (slots_[slot].key != key && slots_[slot].key != UINT64_MAX) slot = (slot + 1) & mask;
   return slot;
@@ -27,7 +29,11 @@ size_t MergeTable::slot_of(uint64_t key) const {
 
 void MergeTable::apply(std::vector<int32_t>& symbols) const {
   if (symbols.size() < 2) return;
-  symbols.size() <= kMaxQuadratic ? apply_quadratic(symbols) : apply_heap(symbols);
+  if (symbols.size() <= kMaxQuadratic) {
+    apply_quadratic(symbols);
+  } else {
+    apply_heap(symbols);
+  }
 }
 
 void MergeTable::apply_quadratic(std::vector<int32_t>& symbols) const {
@@ -57,30 +63,32 @@ void MergeTable::apply_heap(std::vector<int32_t>& symbols) const {
     uint32_t previous, next;
   };
   struct Candidate {
-    uint32_t rank, at;
+    uint32_t rank, index;
     int32_t id;
-    bool operator>(const Candidate& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
+    bool operator>(const Candidate& other) const {
+      return rank != other.rank ? rank > other.rank : index > other.index;
+    }
   };
   const auto count = static_cast<uint32_t>(symbols.size());
   std::vector<Node> nodes(count);
-  std::vector<Candidate> first;
+  std::vector<Candidate> candidates;
   for (uint32_t i = 0; i < count; ++i) {
     nodes[i] = {symbols[i], i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1};
     if (i + 1 == count) continue;
     const Merge merge = find(symbols[i], symbols[i + 1]);
-    if (merge.rank != kNoRank) first.push_back({merge.rank, i, merge.id});
+    if (merge.rank != kNoRank) candidates.push_back({merge.rank, i, merge.id});
   }
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue(std::greater<>{}, std::move(first));
-  const auto consider = [&](uint32_t at) {
-    if (at == kNone || nodes[at].next == kNone) return;
-    const Merge merge = find(nodes[at].id, nodes[nodes[at].next].id);
-    if (merge.rank != kNoRank) queue.push({merge.rank, at, merge.id});
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue(std::greater<>{}, std::move(candidates));
+  const auto consider = [&](uint32_t index) {
+    if (index == kNone || nodes[index].next == kNone) return;
+    const Merge merge = find(nodes[index].id, nodes[nodes[index].next].id);
+    if (merge.rank != kNoRank) queue.push({merge.rank, index, merge.id});
   };
   constexpr int32_t kGone = -1;  // merged into the previous node
   while (!queue.empty()) {
     const Candidate best = queue.top();
     queue.pop();
-    Node& node = nodes[best.at];
+    Node& node = nodes[best.index];
     if (node.id == kGone || node.next == kNone) continue;
     const Merge merge = find(node.id, nodes[node.next].id);
     if (merge.rank != best.rank || merge.id != best.id) continue;  // stale: one of the two has changed
@@ -88,12 +96,12 @@ void MergeTable::apply_heap(std::vector<int32_t>& symbols) const {
     node.id = best.id;
     node.next = right.next;
     right.id = kGone;
-    if (node.next != kNone) nodes[node.next].previous = best.at;
+    if (node.next != kNone) nodes[node.next].previous = best.index;
     consider(node.previous);
-    consider(best.at);
+    consider(best.index);
   }
   symbols.clear();
-  for (uint32_t at = 0; at != kNone; at = nodes[at].next) symbols.push_back(nodes[at].id);
+  for (uint32_t index = 0; index != kNone; index = nodes[index].next) symbols.push_back(nodes[index].id);
 }
 
 }  // namespace keel::text

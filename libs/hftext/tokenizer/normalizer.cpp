@@ -36,10 +36,10 @@ std::string normalize_mask(std::string_view text, std::string_view untrusted_mas
     while (end < text.size() && static_cast<unsigned char>(text[end]) >= 0x80);
     const std::string whole = normalize(text.substr(begin, end - begin), form);
     std::string in_parts, in_parts_mask;
-    for (size_t run = begin, next = 0; run < end; run = next) {
-      for (next = run; next < end && untrusted_mask[next] == untrusted_mask[run];) ++next;
-      in_parts += normalize(text.substr(run, next - run), form);
-      in_parts_mask.resize(in_parts.size(), untrusted_mask[run]);
+    for (size_t part_begin = begin, part_end = 0; part_begin < end; part_begin = part_end) {
+      for (part_end = part_begin; part_end < end && untrusted_mask[part_end] == untrusted_mask[part_begin];) ++part_end;
+      in_parts += normalize(text.substr(part_begin, part_end - part_begin), form);
+      in_parts_mask.resize(in_parts.size(), untrusted_mask[part_begin]);
     }
     result += in_parts == whole ? in_parts_mask : std::string(whole.size(), '\1');
   }
@@ -150,10 +150,10 @@ void Normalizer::run(Bytes, Result& result) {
   append_byte_characters(text, std::string_view(result.text).substr(0, result.first_size));
   const size_t first_size = text.size();
   append_byte_characters(text, std::string_view(result.text).substr(result.first_size));
-  std::string each;
+  std::string characters;
   for (size_t i = 0; i < result.untrusted_mask.size(); ++i) {
-    append_byte_characters(each, std::string_view(result.text).substr(i, 1));
-    untrusted_mask.resize(each.size(), result.untrusted_mask[i]);
+    append_byte_characters(characters, std::string_view(result.text).substr(i, 1));
+    untrusted_mask.resize(characters.size(), result.untrusted_mask[i]);
   }
   result.text = std::move(text);
   result.untrusted_mask = std::move(untrusted_mask);

@@ -20,11 +20,11 @@ Pattern Pattern::from_json(const Json& pattern, const std::string& location) {
 template <class Find>
 void Pattern::split_by(std::string_view text, std::vector<Span>& spans, const Find& find) {
   size_t covered = 0, from = 0;
-  bool any = false;
+  bool has_match = false;
   while (from <= text.size()) {
     const std::optional<Regex::Match> match = find(from);
     if (!match) break;
-    if (match->begin == match->end && any && match->end == covered) {
+    if (match->begin == match->end && has_match && match->end == covered) {
       if (from >= text.size()) break;
       from += code_point_at(text, from).size;
       continue;
@@ -32,7 +32,7 @@ void Pattern::split_by(std::string_view text, std::vector<Span>& spans, const Fi
     if (match->begin > covered) spans.push_back({covered, match->begin, false});
     spans.push_back({match->begin, match->end, true});
     covered = from = match->end;
-    any = true;
+    has_match = true;
   }
   if (covered < text.size()) spans.push_back({covered, text.size(), false});
 }
@@ -65,9 +65,9 @@ void Pattern::split(std::string_view text, std::vector<Span>& spans, RegexBudget
   }
 }
 
-size_t replaced_size(const std::vector<Span>& spans, size_t replacement) {
+size_t replaced_size(const std::vector<Span>& spans, size_t replacement_size) {
   size_t size = 0;
-  for (const Span& span : spans) size += span.match ? replacement : span.end - span.begin;
+  for (const Span& span : spans) size += span.match ? replacement_size : span.end - span.begin;
   return size;
 }
 
@@ -83,13 +83,15 @@ void apply_behavior(std::vector<Span>& spans, SplitBehavior behavior, bool inver
   const bool backwards = behavior == SplitBehavior::kMergedWithNext;
   if (backwards) std::reverse(spans.begin(), spans.end());
   size_t count = 0;
-  bool previous = false;  // the last span was a match
+  bool previous_is_match = false;
   for (const Span& span : spans) {
-    const bool joins = behavior == SplitBehavior::kContiguous ? span.match == previous : span.match && !previous;
-    previous = span.match;
+    const bool joins =
+        behavior == SplitBehavior::kContiguous ? span.match == previous_is_match : span.match && !previous_is_match;
+    previous_is_match = span.match;
     if (joins && count > 0) {
       Span& last = spans[count - 1];
-      (backwards ? last.begin : last.end) = backwards ? span.begin : span.end;
+      if (backwards) last.begin = span.begin;
+      if (!backwards) last.end = span.end;
     } else {
       spans[count++] = span;
     }

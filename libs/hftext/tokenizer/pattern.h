@@ -39,8 +39,8 @@ class Pattern {
   std::variant<std::string, Regex, Predicate> matcher_;
 };
 
-/// The size of the text if each match becomes `replacement` bytes.
-size_t replaced_size(const std::vector<Span>& spans, size_t replacement);
+/// The size of the text if each match becomes `replacement_size` bytes.
+size_t replaced_size(const std::vector<Span>& spans, size_t replacement_size);
 
 /// Treatment of matches when a text is split.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };

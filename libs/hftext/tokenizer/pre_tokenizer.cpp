@@ -128,16 +128,16 @@ bool PreTokenizer::ends_with_byte_level() const {
 }
 
 void PreTokenizer::apply(Pieces& pieces, bool keep_bytes) const {
-  const size_t last = keep_bytes && ends_with_byte_level() ? steps_.size() - 1 : steps_.size();
-  const auto size = [&] {
+  const size_t step_count = keep_bytes && ends_with_byte_level() ? steps_.size() - 1 : steps_.size();
+  const auto total_size = [&] {
     size_t total = 0;
     for (const Piece& piece : pieces.list) total += piece.text.size();
     return total;
   };
-  const size_t before = size();
-  for (size_t i = 0; i < last && !pieces.list.empty(); ++i) {
+  const size_t input_size = total_size();
+  for (size_t i = 0; i < step_count && !pieces.list.empty(); ++i) {
     std::visit([&](const auto& step) { run(step, pieces); }, steps_[i]);
-    check_growth(before, size(), location_);
+    check_growth(input_size, total_size(), location_);
   }
 }
 

@@ -82,8 +82,9 @@ void StrictObject::fail_unknown_type(std::string_view known) const {
 }
 
 std::string preview_text(std::string_view text) {
-  if (text.size() <= 120) return std::string(text);
-  size_t end = 117;
+  constexpr size_t kMaxPreview = 120;
+  if (text.size() <= kMaxPreview) return std::string(text);
+  size_t end = kMaxPreview - std::string_view("...").size();
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return std::string(text.substr(0, end)) + "...";
 }

@@ -6,17 +6,15 @@
 namespace keel::text {
 namespace {
 
-constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
-
 uint64_t mix(uint64_t state, uint64_t word) {
-  state = (state ^ word) * kMultiplier;
+  state = (state ^ word) * kHashMultiplier;
   return state ^ state >> 32;
 }
 
 }  // namespace
 
 uint64_t hash_text(std::string_view text) {
-  uint64_t state = text.size() * kMultiplier;
+  uint64_t state = text.size() * kHashMultiplier;
   size_t at = 0;
   for (; at + 8 <= text.size(); at += 8) {
     uint64_t word;

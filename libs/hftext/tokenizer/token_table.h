@@ -7,6 +7,9 @@
 
 namespace keel::text {
 
+/// 2^64 / golden ratio; multiplying by it spreads keys over a hash table.
+inline constexpr uint64_t kHashMultiplier = 0x9E3779B97F4A7C15;
+
 /// A fast hash of short strings; stable only within one process.
 uint64_t hash_text(std::string_view text);
 

@@ -24,10 +24,11 @@ using namespace keel::text;
 
 constexpr const char* kTokenizerFile = "tokenizer.json";
 constexpr const char* kConfigFile = "tokenizer_config.json";
-constexpr const char* kSpecialFile = "special_tokens_map.json";
+constexpr const char* kSpecialTokensMapFile = "special_tokens_map.json";
 // The last four are not read here but kept for other programs (llama.cpp's converter reads tokenizer.model).
-constexpr std::array kOtherFiles = {kConfigFile,         kSpecialFile, "chat_template.jinja", "chat_template.json",
-                                    "added_tokens.json", "vocab.json", "merges.txt",          "tokenizer.model"};
+constexpr std::array kOtherFiles = {kConfigFile,          kSpecialTokensMapFile, "chat_template.jinja",
+                                    "chat_template.json", "added_tokens.json",   "vocab.json",
+                                    "merges.txt",         "tokenizer.model"};
 constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20, kMaxOtherBytes = uint64_t{64} << 20;
 
 Json optional_json(const std::map<std::string, std::string>& files, const char* name, const std::string& location) {
@@ -91,7 +92,7 @@ Tokenizer Tokenizer::from_json(const Json& tokenizer_json, const Json& tokenizer
   const Json roles = roles_json(read_roles(tokenizer_config, Json::object(), location));
   return from_files({{kTokenizerFile, tokenizer_json.dump(2) + "\n"},
                      {kConfigFile, tokenizer_config.dump(2) + "\n"},
-                     {kSpecialFile, roles.dump(2) + "\n"}},
+                     {kSpecialTokensMapFile, roles.dump(2) + "\n"}},
                     std::move(location));
 }
 
@@ -109,13 +110,13 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
 
 Tokenizer Tokenizer::from_files(std::map<std::string, std::string> files, std::string location) {
   const std::string file_location = location + ": " + kTokenizerFile;
-  const auto bytes = files.find(kTokenizerFile);
-  if (bytes == files.end()) fail(ExitCode::kBadInput, file_location, " is missing; a tokenizer needs it");
-  TokenizerFile file = parse_tokenizer_file(bytes->second, file_location);
+  const auto tokenizer_json = files.find(kTokenizerFile);
+  if (tokenizer_json == files.end()) fail(ExitCode::kBadInput, file_location, " is missing; a tokenizer needs it");
+  TokenizerFile file = parse_tokenizer_file(tokenizer_json->second, file_location);
   const StrictObject tree(file.tree, file_location);
   check_top_level(tree);
   auto parts = std::make_shared<Parts>(file, tree, location);
-  parts->read_roles(optional_json(files, kConfigFile, location), optional_json(files, kSpecialFile, location));
+  parts->read_roles(optional_json(files, kConfigFile, location), optional_json(files, kSpecialTokensMapFile, location));
   parts->added.build_tries(parts->normalizer, file_location + ": added_tokens");
   parts->files = std::move(files);
   return Tokenizer(std::move(parts));
@@ -176,27 +177,26 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
 
 void Tokenizer::Parts::encode_part(std::string_view part, size_t begin, const EncodeOptions& options,
                                    RegexBudget& budget, std::vector<int32_t>& ids) const {
-  bool at_start = begin == 0 && !options.is_continuation;
+  bool at_text_start = begin == 0 && !options.is_continuation;
   const bool is_continuation = begin == 0 && options.is_continuation;
   ByteRanges untrusted;
   if (added.has_normalized_special()) untrusted = ranges_within(options.untrusted, begin, begin + part.size());
-  Normalizer::Result normal;
+  Normalizer::Result normalized;
   if (!normalizer.empty()) {
-    normal = normalizer.apply(part, budget, untrusted, is_continuation);
-    part = normal.text;
-    untrusted = normal.untrusted();
-    at_start = at_start && normal.first_size > 0;
+    normalized = normalizer.apply(part, budget, untrusted, is_continuation);
+    part = normalized.text;
+    untrusted = normalized.untrusted();
+    at_text_start = at_text_start && normalized.first_size > 0;
   }
   added.split(part, AddedTokens::Stage::kAfterNormalization, options.parse_special, untrusted,
-              [&](std::string_view segment, size_t at, std::optional<int32_t> id) {
+              [&](std::string_view segment, size_t offset, std::optional<int32_t> id) {
                 if (id) return ids.push_back(*id);
-                encode_piece({segment, at_start && at == 0, is_continuation && at == 0}, budget, ids);
+                encode_piece({segment, at_text_start && offset == 0, is_continuation && offset == 0}, budget, ids);
               });
 }
 
 void Tokenizer::Parts::encode_piece(const Piece& piece, RegexBudget& budget, std::vector<int32_t>& ids) const {
-  Pieces pieces{budget, {}, {}};
-  pieces.list.push_back(piece);
+  Pieces pieces{.budget = budget, .list = {piece}, .storage = {}};
   pre_tokenizer.apply(pieces, model.takes_bytes());
   model.tokenize(pieces.list, ids);
 }

@@ -29,25 +29,25 @@ double package_double(std::string_view text) {
   const bool negative = text.starts_with('-');
   uint64_t digits = 0;
   int64_t exponent = 0;
-  bool full = false, after_point = false;
-  size_t at = negative ? 1 : 0;
-  for (; at < text.size() && text[at] != 'e' && text[at] != 'E'; ++at) {
-    if (text[at] == '.') {
+  bool overflowed = false, after_point = false;
+  size_t position = negative ? 1 : 0;
+  for (; position < text.size() && text[position] != 'e' && text[position] != 'E'; ++position) {
+    if (text[position] == '.') {
       after_point = true;
-      full = false;  // a later digit may still fit
+      overflowed = false;  // a later digit may still fit
       continue;
     }
-    const auto digit = static_cast<uint64_t>(text[at] - '0');
-    full = full || digits > UINT64_MAX / 10 || (digits == UINT64_MAX / 10 && digit > UINT64_MAX % 10);
-    if (!full) digits = digits * 10 + digit;
-    if (full != after_point) exponent += full ? 1 : -1;
+    const auto digit = static_cast<uint64_t>(text[position] - '0');
+    overflowed = overflowed || digits > UINT64_MAX / 10 || (digits == UINT64_MAX / 10 && digit > UINT64_MAX % 10);
+    if (!overflowed) digits = digits * 10 + digit;
+    if (overflowed != after_point) exponent += overflowed ? 1 : -1;
   }
-  if (at < text.size()) {
-    at += text.substr(at + 1).starts_with('+') ? 2 : 1;
-    int32_t written = 0;
-    if (std::from_chars(text.data() + at, text.data() + text.size(), written).ec != std::errc())
-      written = text[at] == '-' ? INT32_MIN / 2 : INT32_MAX / 2;
-    exponent += written;
+  if (position < text.size()) {
+    position += text.substr(position + 1).starts_with('+') ? 2 : 1;
+    int32_t written_exponent = 0;
+    if (std::from_chars(text.data() + position, text.data() + text.size(), written_exponent).ec != std::errc())
+      written_exponent = text[position] == '-' ? INT32_MIN / 2 : INT32_MAX / 2;
+    exponent += written_exponent;
   }
   double value = static_cast<double>(digits);
   for (; exponent < -308 && value != 0; exponent += 308) value /= 1e308;
@@ -155,9 +155,12 @@ bool Reader::open_part(bool is_object) {
     if (is_object) fail(ExitCode::kBadInput, location_, ": model.merges is an object; it must be an array of pairs");
     part_ = Part::kMerges;
     file_.has_merges = true;
+  } else if (is_object) {
+    part_ = Part::kVocabulary;
+    file_.has_vocabulary = true;
   } else {
-    part_ = is_object ? Part::kVocabulary : Part::kPieces;
-    (is_object ? file_.has_vocabulary : file_.has_pieces) = true;
+    part_ = Part::kPieces;
+    file_.has_pieces = true;
   }
   return true;
 }
@@ -202,7 +205,9 @@ void Reader::add_token(std::string& text) {
     fail(ExitCode::kBadInput, location_, ": a token of ", text.size(), " bytes, \"", preview_text(text), "\"; at most ",
          kMaxToken, " are allowed");
   }
-  (strings_++ == 0 || part_ == Part::kVocabulary ? entry_ : second_) = std::move(text);
+  const bool is_second = part_ != Part::kVocabulary && strings_ > 0;
+  (is_second ? second_ : entry_) = std::move(text);
+  ++strings_;
 }
 
 bool Reader::string(string_t& value) {

@@ -1,5 +1,7 @@
 #include "libs/hftext/tokenizer/trie.h"
 
+#include "libs/hftext/tokenizer/token_table.h"
+
 namespace keel::text {
 
 void Trie::insert(std::string_view key, int32_t value) {
@@ -25,7 +27,7 @@ uint32_t Trie::next(uint32_t node, unsigned char byte) const { return edges_[slo
 
 size_t Trie::slot_of(uint64_t from) const {
   const size_t mask = edges_.size() - 1;
-  uint64_t hash = from * 0x9E3779B97F4A7C15;
+  const uint64_t hash = from * kHashMultiplier;
   size_t slot = (hash ^ hash >> 32) & mask;
   while (edges_[slot].to != kNoNode && edges_[slot].from != from) slot = (slot + 1) & mask;
   return slot;

@@ -55,17 +55,17 @@ std::vector<Unigram::Node> Unigram::best_segmentation(std::string_view text) con
   };
   for (size_t start = 0; start < text.size();) {
     const size_t size = code_point_at(text, start).size;
-    bool single = false;  // the single character is a piece
-    uint32_t at = Trie::kRoot;
+    bool character_is_piece = false;
+    uint32_t trie_node = Trie::kRoot;
     for (size_t end = start; end < text.size();) {
-      at = trie_.next(at, static_cast<unsigned char>(text[end++]));
-      if (at == Trie::kNoNode) break;
-      const int32_t id = trie_.value(at);
+      trie_node = trie_.next(trie_node, static_cast<unsigned char>(text[end++]));
+      if (trie_node == Trie::kNoNode) break;
+      const int32_t id = trie_.value(trie_node);
       if (id == Trie::kNoValue) continue;
       offer(start, end, id, scores_[static_cast<size_t>(id)]);
-      single = single || end - start == size;
+      character_is_piece = character_is_piece || end - start == size;
     }
-    if (!single) {
+    if (!character_is_piece) {
       if (!unknown_id_) {
         fail(ExitCode::kBadInput, location_, ": the character \"", text.substr(start, size),
              "\" is not in the vocabulary of ", tokens_.size(),
@@ -82,15 +82,15 @@ void Unigram::tokenize(std::string_view text, std::vector<int32_t>& ids) const {
   const std::vector<Node> nodes = best_segmentation(text);
   // Walks backwards and merges adjacent unknown pieces.
   std::vector<std::pair<size_t, size_t>> pieces;
-  bool open = false;
+  bool previous_unknown = false;
   for (size_t end = text.size(); end > 0; end = nodes[end].start) {
     const bool unknown = unknown_id_ && nodes[end].id == *unknown_id_;
-    if (unknown && open) {
+    if (unknown && previous_unknown) {
       pieces.back().first = nodes[end].start;
     } else {
       pieces.emplace_back(nodes[end].start, end);
     }
-    open = unknown;
+    previous_unknown = unknown;
   }
   for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
     const std::string_view part = text.substr(piece->first, piece->second - piece->first);
@@ -105,8 +105,9 @@ void Unigram::tokenize(std::string_view text, std::vector<int32_t>& ids) const {
 
 void Unigram::add_unknown(std::string_view text, std::vector<int32_t>& ids) const {
   const auto id_of = [&](char byte) { return (*byte_fallback_ids_)[static_cast<unsigned char>(byte)]; };
-  const bool bytes = byte_fallback_ids_ && std::all_of(text.begin(), text.end(), [&](char b) { return id_of(b) >= 0; });
-  if (!bytes) return ids.push_back(*unknown_id_);
+  const bool has_byte_tokens =
+      byte_fallback_ids_ && std::all_of(text.begin(), text.end(), [&](char b) { return id_of(b) >= 0; });
+  if (!has_byte_tokens) return ids.push_back(*unknown_id_);
   for (const char byte : text) ids.push_back(id_of(byte));
 }
 

@@ -46,9 +46,9 @@ jinja::Value message_value(jinja::Runtime& runtime, const Json& message) {
   const jinja::Value value = jinja::from_json(runtime, message, /*untrusted=*/true);
   const auto role = message.find("role");
   if (role == message.end() || !role->is_string()) return value;
-  constexpr const char* kInWords = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+  constexpr const char* kWordCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
   const std::string& name = role->get_ref<const std::string&>();
-  if (name.find_first_not_of(kInWords) == std::string::npos)
+  if (name.find_first_not_of(kWordCharacters) == std::string::npos)
     value.as<jinja::Dict>()->set(runtime, runtime.literal("role"), runtime.literal(name));
   return value;
 }
@@ -109,10 +109,11 @@ std::set<std::string> ChatTemplate::variable_names() const {
 ChatTemplates ChatTemplates::from_json(const Json& chat_template, const std::string& location) {
   ChatTemplates result;
   result.location_ = location;
+  const auto reject = [&] {
+    fail(ExitCode::kBadInput, location, ": \"chat_template\" must be a string or a list of {\"name\", \"template\"}");
+  };
   const auto add = [&](const Json& name, const Json& source) {
-    if (!name.is_string() || !source.is_string()) {
-      fail(ExitCode::kBadInput, location, ": \"chat_template\" must be a string or a list of {\"name\", \"template\"}");
-    }
+    if (!name.is_string() || !source.is_string()) reject();
     const std::string label = location + ": chat_template \"" + name.get<std::string>() + "\"";
     result.templates_.insert_or_assign(name.get<std::string>(), ChatTemplate::parse(source.get<std::string>(), label));
   };
@@ -121,13 +122,13 @@ ChatTemplates ChatTemplates::from_json(const Json& chat_template, const std::str
     add("default", chat_template);
   } else if (chat_template.is_array()) {
     for (const Json& row : chat_template) {
-      const bool complete = row.is_object() && row.contains("name") && row.contains("template");
-      complete ? add(row["name"], row["template"]) : add(nullptr, nullptr);
+      if (!row.is_object() || !row.contains("name") || !row.contains("template")) reject();
+      add(row["name"], row["template"]);
     }
   } else if (chat_template.is_object()) {
     for (const auto& [name, source] : chat_template.items()) add(name, source);
   } else {
-    add(nullptr, nullptr);
+    reject();
   }
   return result;
 }

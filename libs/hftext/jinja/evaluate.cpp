@@ -98,7 +98,11 @@ Value Renderer::evaluate_concat(const Expression& node) {
   std::vector<Value> parts;
   for (const ExpressionPtr& child : node.children) parts.push_back(evaluate(*child));
   for (const Value& part : parts) {
-    part.is_text() ? text.append(part.traced()) : text.append(to_text(runtime_, part));
+    if (part.is_text()) {
+      text.append(part.traced());
+    } else {
+      text.append(to_text(runtime_, part));
+    }
     runtime_.check_text(text);
   }
   return runtime_.text(std::move(text));

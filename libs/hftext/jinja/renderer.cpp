@@ -206,7 +206,7 @@ Renderer::Flow Renderer::run_for(const Statement& node) {
 /// Runs the loop. A {% break %} or {% continue %} in the else branch applies to the enclosing loop.
 Renderer::Flow Renderer::run_loop(Loop& loop) {
   const Statement& node = *loop.node;
-  bool any = false;
+  bool completed_iteration = false;
   Value item;
   while (loop.next(item)) {
     scope_->slots[static_cast<size_t>(node.loop_slot)] = Value(&loop);
@@ -214,10 +214,10 @@ Renderer::Flow Renderer::run_loop(Loop& loop) {
     enter(node.loads);
     const Flow flow = run(node.body);
     // Jinja sets this flag at the end of the body, so an iteration that is left early does not count.
-    any = any || flow == Flow::kNext;
+    completed_iteration = completed_iteration || flow == Flow::kNext;
     if (flow == Flow::kBreak) break;
   }
-  if (any || node.else_body.empty()) return Flow::kNext;
+  if (completed_iteration || node.else_body.empty()) return Flow::kNext;
   enter(node.else_loads);
   return run(node.else_body);
 }

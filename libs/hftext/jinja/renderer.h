@@ -84,30 +84,30 @@ class Renderer {
 /// Redirects output into its own text during its lifetime.
 class Capture {
  public:
-  explicit Capture(Renderer& renderer) : renderer_(renderer), before_(renderer.output_) { renderer.output_ = &text; }
-  ~Capture() { renderer_.output_ = before_; }
+  explicit Capture(Renderer& renderer) : renderer_(renderer), previous_(renderer.output_) { renderer.output_ = &text; }
+  ~Capture() { renderer_.output_ = previous_; }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
   TracedText text;
 
  private:
   Renderer& renderer_;
-  TracedText* before_;
+  TracedText* previous_;
 };
 
 /// Makes `scope` the current scope during its lifetime.
 class ScopeGuard {
  public:
-  ScopeGuard(Renderer& renderer, Scope* scope) : renderer_(renderer), before_(renderer.scope_) {
+  ScopeGuard(Renderer& renderer, Scope* scope) : renderer_(renderer), previous_(renderer.scope_) {
     renderer.scope_ = scope;
   }
-  ~ScopeGuard() { renderer_.scope_ = before_; }
+  ~ScopeGuard() { renderer_.scope_ = previous_; }
   ScopeGuard(const ScopeGuard&) = delete;
   ScopeGuard& operator=(const ScopeGuard&) = delete;
 
  private:
   Renderer& renderer_;
-  Scope* before_;
+  Scope* previous_;
 };
 
 }  // namespace keel::jinja

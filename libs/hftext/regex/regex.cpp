@@ -124,8 +124,8 @@ std::optional<Regex::Match> Regex::find(std::string_view text, size_t from, Rege
   const int found = pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
                                 PCRE2_NO_UTF_CHECK, scratch.data, scratch.context);
   if (found >= 0) {
-    const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(scratch.data);
-    return Match{ends[0], ends[1]};
+    const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(scratch.data);
+    return Match{offsets[0], offsets[1]};
   }
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
   fail_search(text, message_of(found));

@@ -101,10 +101,8 @@ class Translator {
     }
     if (repeat.empty()) return "";
     // Ruby: {n,m}? is lazy, but {n}? is an optional {n}, and {n,m}+ repeats it; those two are the next quantifier.
-    if (peek() == '?' && !exact)
-      ++at_, repeat += '?';
-    else if (peek() == '+' && !interval)
-      ++at_, repeat += '+';
+    const bool has_suffix = (peek() == '?' && !exact) || (peek() == '+' && !interval);
+    if (has_suffix) repeat += pattern_[at_++];
     return repeat;
   }
 

@@ -135,8 +135,8 @@ std::string decimal_members() { return category_members("Nd"); }
 
 std::optional<CharacterClass> property_class(std::string_view name, bool in_set) {
   const std::string key = loose(name);
-  for (const auto& [category, written] : kCategories) {
-    if (key == written || key == loose(category)) return category_class(category);
+  for (const auto& [category, long_name] : kCategories) {
+    if (key == long_name || key == loose(category)) return category_class(category);
   }
   for (const auto& [property, members] : kProperties) {
     if (key == property) return CharacterClass{std::string(members)};

@@ -36,13 +36,13 @@ const std::vector<CodeRange>& white_space() {
 }
 
 void add_spaces(CharacterSet& set, bool opposite) {
-  char32_t after = 0;  // after the previous range
+  char32_t previous_end = 0;
   for (const CodeRange& run : white_space()) {
     if (!opposite) add_range(set, run.first, run.last);
-    if (opposite && after < run.first) add_range(set, after, run.first - 1);
-    after = run.last + 1;
+    if (opposite && previous_end < run.first) add_range(set, previous_end, run.first - 1);
+    previous_end = run.last + 1;
   }
-  if (opposite) add_range(set, after, 0x10FFFF);
+  if (opposite) add_range(set, previous_end, 0x10FFFF);
 }
 
 /// Adds a character and, if caseless, the characters that fold to it.
@@ -75,6 +75,11 @@ bool SimpleRegexParser::take(std::string_view text) {
   if (!pattern_.substr(at_).starts_with(text)) return false;
   at_ += text.size();
   return true;
+}
+
+/// True at an escape that is not a single character: \s, \p, \b and others.
+bool SimpleRegexParser::at_class_escape() const {
+  return peek() == '\\' && std::string_view("sSpPdDwWhHRXbB").find(peek(1)) != std::string_view::npos;
 }
 
 std::optional<SimpleRegex> SimpleRegexParser::parse() {
@@ -120,7 +125,7 @@ bool SimpleRegexParser::item(Item& item) {
     item.kind = Item::Kind::kNegativeLookahead;
     if (!set(members, false) || !take(")")) return false;
     item.set = add_set(std::move(members));
-    return peek() != '*' && peek() != '+' && peek() != '?' && peek() != '{';
+    return !at_quantifier();
   }
   const bool caseless = pattern_.substr(at_).starts_with("(?i:");
   if (caseless || pattern_.substr(at_).starts_with("(?:")) {
@@ -140,7 +145,7 @@ bool SimpleRegexParser::literals(Item& item, bool caseless) {
     while (at_ < pattern_.size() && peek() != '|' && peek() != ')') {
       CharacterSet members;
       if (word.size() == kMaxWords || item.literals.size() > kMaxWords || !set(members, caseless)) return false;
-      if (std::string_view("*+?{").find(peek()) != std::string_view::npos && peek() != '\0') return false;
+      if (at_quantifier()) return false;
       word.push_back(add_set(std::move(members)));
     }
     if (word.empty()) return false;
@@ -151,7 +156,7 @@ bool SimpleRegexParser::literals(Item& item, bool caseless) {
   } while (take("|"));
   if (!take(")")) return false;
   if (take("?")) item.low = 0;
-  return std::string_view("*+?{").find(peek()) == std::string_view::npos || peek() == '\0';
+  return !at_quantifier();
 }
 
 bool SimpleRegexParser::repeat(Item& item) {
@@ -168,7 +173,7 @@ bool SimpleRegexParser::repeat(Item& item) {
     if (!take("}") || item.high < item.low || item.high == 0) return false;
   }
   // Lazy, possessive and nested repeats are left to PCRE2.
-  return peek() != '*' && peek() != '+' && peek() != '?' && peek() != '{';
+  return !at_quantifier();
 }
 
 bool SimpleRegexParser::number(uint32_t& value) {
@@ -181,7 +186,7 @@ bool SimpleRegexParser::number(uint32_t& value) {
 
 bool SimpleRegexParser::set(CharacterSet& members, bool caseless) {
   if (take("[")) return !caseless && bracket(members);
-  if (peek() == '\\' && std::string_view("sSpd").find(peek(1)) != std::string_view::npos && peek(1) != '\0') {
+  if (peek() == '\\' && std::string_view("sSpd").find(peek(1)) != std::string_view::npos) {
     return !caseless && class_escape(members);
   }
   char32_t c = 0;
@@ -197,7 +202,7 @@ bool SimpleRegexParser::bracket(CharacterSet& members) {
   while (!take("]")) {
     if (at_ >= pattern_.size() || peek() == '[' || (peek() == '&' && peek(1) == '&')) return false;
     any = true;
-    if (peek() == '\\' && std::string_view("sSpPdDwWhHRXbB").find(peek(1)) != std::string_view::npos) {
+    if (at_class_escape()) {
       if (!class_escape(members)) return false;
       if (peek() == '-' && peek(1) != ']') return false;
       continue;
@@ -207,11 +212,7 @@ bool SimpleRegexParser::bracket(CharacterSet& members) {
     last = first;
     if (peek() == '-' && peek(1) != ']') {
       ++at_;
-      if (peek() == '[' ||
-          (peek() == '\\' && std::string_view("sSpPdDwWhHRXbB").find(peek(1)) != std::string_view::npos) ||
-          !character(last) || last < first) {
-        return false;
-      }
+      if (peek() == '[' || at_class_escape() || !character(last) || last < first) return false;
     }
     add_range(members, first, last);
   }

@@ -18,6 +18,8 @@ class SimpleRegexParser {
 
   char peek(size_t ahead = 0) const { return at_ + ahead < pattern_.size() ? pattern_[at_ + ahead] : '\0'; }
   bool take(std::string_view text);
+  bool at_quantifier() const { return std::string_view("*+?{").find(peek()) != std::string_view::npos; }
+  bool at_class_escape() const;
   bool alternative(SimpleRegex::Alternative& items);
   bool item(Item& item);
   bool literals(Item& item, bool caseless);

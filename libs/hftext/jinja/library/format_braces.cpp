@@ -91,8 +91,8 @@ class BraceFormat {
       }
       runtime_.fail("the format needs '", name, "', which is missing");
     }
-    const int numbering = name.empty() ? 1 : 2;
-    if (numbering_ != 0 && numbering_ != numbering) runtime_.fail("a format mixes {} with {0}");
+    const Numbering numbering = name.empty() ? Numbering::kAutomatic : Numbering::kManual;
+    if (numbering_ != Numbering::kUnset && numbering_ != numbering) runtime_.fail("a format mixes {} with {0}");
     numbering_ = numbering;
     const std::optional<int64_t> index = name.empty() ? next_++ : parse_integer(runtime_, name);
     if (!index || *index >= std::ssize(arguments_.positional)) {
@@ -207,7 +207,7 @@ class BraceFormat {
   Runtime& runtime_;
   const Value& format_;
   const Arguments& arguments_;
-  int numbering_ = 0;  // 1: automatic {}, 2: manual {0}
+  enum class Numbering { kUnset, kAutomatic, kManual } numbering_ = Numbering::kUnset;  // {} or {0}
   int64_t next_ = 0;
 };
 

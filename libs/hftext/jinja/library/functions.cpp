@@ -97,8 +97,9 @@ Value format_time(Runtime& runtime, const Arguments& arguments) {
     ++i;
   }
   if (format.empty()) return runtime.literal("");
-  runtime.check_text(format.size() * 64);
-  std::string result(format.size() * 64 + 256, '\0');
+  const size_t max_size = format.size() * 64;  // 128 bytes for a conversion such as %c
+  runtime.check_text(max_size);
+  std::string result(max_size + 256, '\0');
   const std::tm time = *runtime.now();
   result.resize(std::strftime(result.data(), result.size(), format.c_str(), &time));
   if (first_bad_utf8(result)) runtime.fail("strftime_now() returned invalid UTF-8");

@@ -92,7 +92,10 @@ Value call_method(Runtime& runtime, const Value& self, std::string_view name, co
   if (auto* loop = self.as<Loop>()) return loop_method(runtime, *loop, name, arguments);
   if (auto* cycler = self.as<Cycler>()) {
     const BoundArguments none(runtime, name, arguments, {});
-    if (name == "reset") return cycler->position = 0, Value(None{});
+    if (name == "reset") {
+      cycler->position = 0;
+      return None{};
+    }
     const Value current = cycler->items[cycler->position];
     cycler->position = (cycler->position + 1) % cycler->items.size();
     return current;

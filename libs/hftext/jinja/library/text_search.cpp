@@ -62,7 +62,8 @@ Value count(Runtime& runtime, const Window& window, const std::string& needle) {
   if (!window.valid) return int64_t{0};
   if (needle.empty()) return static_cast<int64_t>(code_point_count(window.text)) + 1;
   int64_t found = 0;
-  for (size_t at = 0; (at = text::find(window.text, needle, at)) != std::string::npos; at += needle.size()) {
+  for (size_t at = text::find(window.text, needle); at != std::string::npos;
+       at = text::find(window.text, needle, at + needle.size())) {
     runtime.step();
     ++found;
   }
@@ -88,7 +89,10 @@ Parts split_words(std::string_view text, int64_t limit) {
   Parts parts;
   text.remove_prefix(leading_space(text));
   while (!text.empty()) {
-    if (limit == 0) return parts.push_back(text), parts;
+    if (limit == 0) {
+      parts.push_back(text);
+      break;
+    }
     --limit;
     size_t end = 0;
     for (size_t at = 0; at < text.size(); end = at) {
@@ -128,7 +132,9 @@ Parts split_words_from_right(std::string_view text, int64_t limit) {
 
 Parts split_at(std::string_view text, std::string_view separator, int64_t limit) {
   Parts parts;
-  for (size_t found; limit != 0 && (found = text::find(text, separator)) != std::string::npos; --limit) {
+  for (; limit != 0; --limit) {
+    const size_t found = text::find(text, separator);
+    if (found == std::string::npos) break;
     parts.push_back(text.substr(0, found));
     text.remove_prefix(found + separator.size());
   }

@@ -34,12 +34,12 @@ bool is_forbidden_method(const Value& value, std::string_view name) {
   return value.is(ObjectKind::kDict) && is_one_of(name, {"clear", "pop", "popitem", "setdefault", "update"});
 }
 
-std::string object_words(const Value& object) {
+std::string describe_object(const Value& object) {
   return object.is_none() ? "None" : std::string(type_name(object)) + " object";
 }
 
 Value undefined_attribute(Runtime& runtime, const Value& object, std::string_view name) {
-  return runtime.undefined("'" + object_words(object) + "' has no attribute '" + std::string(name) + "'");
+  return runtime.undefined("'" + describe_object(object) + "' has no attribute '" + std::string(name) + "'");
 }
 
 std::optional<Value> loop_property(Runtime& runtime, Loop& loop, std::string_view name) {
@@ -114,7 +114,7 @@ std::optional<Value> property(Runtime& runtime, const Value& object, std::string
 std::optional<Value> python_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   const bool is_internal = name.starts_with("__") && name.ends_with("__");
   if (is_internal || is_forbidden_method(object, name)) {
-    return runtime.undefined("access to attribute '" + std::string(name) + "' of '" + object_words(object) +
+    return runtime.undefined("access to attribute '" + std::string(name) + "' of '" + describe_object(object) +
                              "' is unsafe");
   }
   if (has_method(object, name)) return runtime.make<Method>(object, name);
@@ -240,7 +240,7 @@ Value get_item(Runtime& runtime, const Value& object, const Value& key) {
     if (const std::optional<Value> found = python_attribute(runtime, object, key.text())) return *found;
     return undefined_attribute(runtime, object, key.text());
   }
-  return runtime.undefined(object_words(object) + " has no element " + repr(runtime, key));
+  return runtime.undefined(describe_object(object) + " has no element " + repr(runtime, key));
 }
 
 Value get_slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop, const Value& step) {
@@ -254,13 +254,14 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
   runtime.step(slice.count);
   if (range != nullptr) {
     const int64_t count = static_cast<int64_t>(slice.count);
-    int64_t first = 0, by = 0, end = 0;
+    int64_t first = 0, slice_step = 0, end = 0;
     if (__builtin_mul_overflow(slice.start, range->step, &first) ||
-        __builtin_add_overflow(range->start, first, &first) || __builtin_mul_overflow(range->step, slice.step, &by) ||
-        __builtin_mul_overflow(count, by, &end) || __builtin_add_overflow(first, end, &end)) {
+        __builtin_add_overflow(range->start, first, &first) ||
+        __builtin_mul_overflow(range->step, slice.step, &slice_step) ||
+        __builtin_mul_overflow(count, slice_step, &end) || __builtin_add_overflow(first, end, &end)) {
       runtime.fail("the slice of a range does not fit into 64 bits");
     }
-    return runtime.make<Range>(first, end, by);
+    return runtime.make<Range>(first, end, slice_step);
   }
   const auto index = [&](size_t i) { return static_cast<size_t>(slice.start + static_cast<int64_t>(i) * slice.step); };
   if (sequence != nullptr) {

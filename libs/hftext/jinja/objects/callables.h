@@ -15,7 +15,8 @@ struct Statement;
 
 /// Variables of one function call; an empty slot has no value.
 struct Scope : Object {
-  Scope(Scope* o, int slot_count) : Object(ObjectKind::kScope), outer(o), slots(static_cast<size_t>(slot_count)) {}
+  Scope(Scope* enclosing, int slot_count)
+      : Object(ObjectKind::kScope), outer(enclosing), slots(static_cast<size_t>(slot_count)) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kScope; }
   Scope* outer;
   std::vector<std::optional<Value>> slots;
@@ -29,8 +30,8 @@ struct MacroSignature {
 };
 
 struct Macro : Object {
-  Macro(const Statement* n, Scope* s, MacroSignature m)
-      : Object(ObjectKind::kMacro), node(n), scope(s), signature(std::move(m)) {}
+  Macro(const Statement* statement, Scope* defining_scope, MacroSignature macro_signature)
+      : Object(ObjectKind::kMacro), node(statement), scope(defining_scope), signature(std::move(macro_signature)) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kMacro; }
   const Statement* node;
   Scope* scope;  // in which it was defined
@@ -39,8 +40,13 @@ struct Macro : Object {
 
 /// The variable `loop` with its iteration state.
 struct Loop : Object {
-  Loop(Runtime& runtime, const Statement* n, Value items, Scope* s, int64_t d)
-      : Object(ObjectKind::kLoop), node(n), iterable(items), cursor(runtime, std::move(items)), scope(s), depth(d) {}
+  Loop(Runtime& runtime, const Statement* statement, Value items, Scope* enclosing, int64_t recursion_depth)
+      : Object(ObjectKind::kLoop),
+        node(statement),
+        iterable(items),
+        cursor(runtime, std::move(items)),
+        scope(enclosing),
+        depth(recursion_depth) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kLoop; }
 
   /// Advances to the next item.

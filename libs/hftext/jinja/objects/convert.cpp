@@ -149,15 +149,16 @@ bool contains_untrusted(Runtime& runtime, const Value& value) {
   if (value.is_text()) return value.traced().has_untrusted();
   if (value.object() == nullptr) return false;
   const Runtime::NestingGuard guard(runtime);
-  const auto in = [&](const Value& item) { return contains_untrusted(runtime, item); };
+  const auto is_untrusted = [&](const Value& item) { return contains_untrusted(runtime, item); };
   if (const auto* sequence = value.as<Sequence>()) {
-    return std::any_of(sequence->items.begin(), sequence->items.end(), in);
+    return std::any_of(sequence->items.begin(), sequence->items.end(), is_untrusted);
   }
   const auto* dict = value.as<Dict>();
   if (const auto* space = value.as<Namespace>()) dict = &space->attributes;
   if (const auto* view = value.as<View>()) dict = view->dict;
-  return dict != nullptr && std::any_of(dict->items.begin(), dict->items.end(),
-                                        [&](const auto& item) { return in(item.first) || in(item.second); });
+  return dict != nullptr && std::any_of(dict->items.begin(), dict->items.end(), [&](const auto& item) {
+           return is_untrusted(item.first) || is_untrusted(item.second);
+         });
 }
 
 std::optional<int64_t> parse_integer(Runtime& runtime, std::string_view text, int base) {
@@ -168,10 +169,10 @@ std::optional<int64_t> parse_integer(Runtime& runtime, std::string_view text, in
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
   const auto has_mark = [&](char mark) { return text.size() > 1 && text[0] == '0' && (text[1] | 0x20) == mark; };
-  const int marked = has_mark('x') ? 16 : has_mark('o') ? 8 : has_mark('b') ? 2 : 0;
-  if (marked != 0 && (base == marked || base == 0)) {
+  const int marked_base = has_mark('x') ? 16 : has_mark('o') ? 8 : has_mark('b') ? 2 : 0;
+  if (marked_base != 0 && (base == marked_base || base == 0)) {
     text.remove_prefix(2);
-    base = marked;
+    base = marked_base;
     digit_before = true;  // 0x_f is allowed
   }
   const bool zeros_only = base == 0 && text.starts_with('0');

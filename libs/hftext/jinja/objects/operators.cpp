@@ -164,7 +164,11 @@ Value add(Runtime& runtime, const Value& a, const Value& b) {
     const bool markup = a.is_markup() || b.is_markup();
     TracedText result;
     for (const Value* v : {&a, &b}) {
-      markup && !v->is_markup() ? result.append(escape_html(runtime, v->traced())) : result.append(v->traced());
+      if (markup && !v->is_markup()) {
+        result.append(escape_html(runtime, v->traced()));
+      } else {
+        result.append(v->traced());
+      }
     }
     return runtime.text(std::move(result), markup);
   }

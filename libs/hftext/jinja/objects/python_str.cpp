@@ -208,7 +208,8 @@ std::string to_title(std::string_view text) {
   std::string result;
   bool in_word = false;
   for (size_t at = 0; at < codes.size(); ++at) {
-    in_word ? append_lower(result, codes, at) : append_in_case(result, codes[at], Case::kTitle);
+    if (in_word) append_lower(result, codes, at);
+    if (!in_word) append_in_case(result, codes[at], Case::kTitle);
     in_word = is_cased(codes[at]);
   }
   return result;
@@ -218,7 +219,8 @@ std::string capitalize(std::string_view text) {
   const std::u32string codes = code_points(text);
   std::string result;
   for (size_t at = 0; at < codes.size(); ++at) {
-    at == 0 ? append_in_case(result, codes[at], Case::kTitle) : append_lower(result, codes, at);
+    if (at == 0) append_in_case(result, codes[at], Case::kTitle);
+    if (at > 0) append_lower(result, codes, at);
   }
   return result;
 }
@@ -229,8 +231,10 @@ std::string swap_case(std::string_view text) {
   for (size_t at = 0; at < codes.size(); ++at) {
     if (is_upper(codes[at])) {
       append_lower(result, codes, at);
+    } else if (is_lower(codes[at])) {
+      append_in_case(result, codes[at], Case::kUpper);
     } else {
-      is_lower(codes[at]) ? append_in_case(result, codes[at], Case::kUpper) : append_code_point(result, codes[at]);
+      append_code_point(result, codes[at]);
     }
   }
   return result;

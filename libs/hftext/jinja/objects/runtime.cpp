@@ -4,13 +4,16 @@
 
 namespace keel::jinja {
 
-Text::Text(TracedText text, bool is_markup, size_t* c)
-    : content(std::move(text)), length(code_point_count(content.bytes())), markup(is_markup), counter(c) {
-  if (counter != nullptr) *counter += content.size() + content.range_bytes() + sizeof(Text);
+Text::Text(TracedText text, bool is_markup, size_t* live_text_bytes)
+    : content(std::move(text)),
+      length(code_point_count(content.bytes())),
+      markup(is_markup),
+      live_bytes(live_text_bytes) {
+  if (live_bytes != nullptr) *live_bytes += content.size() + content.range_bytes() + sizeof(Text);
 }
 
 Text::~Text() {
-  if (counter != nullptr) *counter -= content.size() + content.range_bytes() + sizeof(Text);
+  if (live_bytes != nullptr) *live_bytes -= content.size() + content.range_bytes() + sizeof(Text);
 }
 
 Value Runtime::text(TracedText text, bool markup) {

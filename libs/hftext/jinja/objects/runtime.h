@@ -101,8 +101,8 @@ class Runtime {
   TemplateLimits limits_;
   int64_t steps_ = 0;
   int depth_ = 0;
-  size_t object_bytes_ = 0;  // bytes of objects
-  size_t text_bytes_ = 0;    // bytes of live texts; their destructors subtract, so this must outlive objects_
+  size_t object_bytes_ = 0;
+  size_t text_bytes_ = 0;  // bytes of live texts; their destructors subtract, so this must outlive objects_
   std::vector<std::unique_ptr<Object>> objects_;
   std::vector<std::unique_ptr<UndefinedReason>> reasons_;
 };

@@ -292,8 +292,8 @@ const Value* Dict::find(Runtime& runtime, std::string_view key) const {
 }
 
 void Dict::set(Runtime& runtime, const Value& key, Value value) {
-  const size_t h = hash(runtime, key);
-  if (const std::optional<size_t> index = find_index(runtime, key, h)) {
+  const size_t key_hash = hash(runtime, key);
+  if (const std::optional<size_t> index = find_index(runtime, key, key_hash)) {
     items[*index].second = std::move(value);
     return;
   }
@@ -302,7 +302,7 @@ void Dict::set(Runtime& runtime, const Value& key, Value value) {
   if (items.size() == kMaxUnindexed + 1) {
     for (size_t i = 0; i + 1 < items.size(); ++i) indices_by_hash_.emplace(jinja::hash(runtime, items[i].first), i);
   }
-  if (items.size() > kMaxUnindexed) indices_by_hash_.emplace(h, items.size() - 1);
+  if (items.size() > kMaxUnindexed) indices_by_hash_.emplace(key_hash, items.size() - 1);
 }
 
 bool Generator::next(Runtime& runtime, Value& item) {

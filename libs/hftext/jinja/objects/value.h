@@ -23,16 +23,16 @@ class Value;
 
 /// An immutable string of valid UTF-8 that tracks its untrusted bytes.
 struct Text {
-  Text(TracedText text, bool is_markup, size_t* counter);
+  Text(TracedText text, bool is_markup, size_t* live_text_bytes);
   ~Text();
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
   bool ascii() const { return length == content.size(); }  // each byte is a code point
 
   const TracedText content;
-  const size_t length;    // in code points
-  const bool markup;      // result of the filters safe and escape (Markup)
-  size_t* const counter;  // live string bytes of a Runtime; null for strings of the template
+  const size_t length;       // in code points
+  const bool markup;         // result of the filters safe and escape (Markup)
+  size_t* const live_bytes;  // string bytes of a Runtime; null for strings of the template
 };
 using TextRef = std::shared_ptr<const Text>;
 
@@ -155,7 +155,7 @@ struct Range : Object {
 /// Result of dict.keys(), values() and items().
 struct View : Object {
   enum class Of { kKeys, kValues, kItems };
-  View(const Dict* d, Of o) : Object(ObjectKind::kView), dict(d), of(o) {}
+  View(const Dict* viewed, Of part) : Object(ObjectKind::kView), dict(viewed), of(part) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kView; }
   const Dict* dict;
   Of of;
@@ -173,14 +173,14 @@ struct Generator : Object {
 
 /// A bound method.
 struct Method : Object {
-  Method(Value s, std::string_view n) : Object(ObjectKind::kMethod), self(std::move(s)), name(n) {}
+  Method(Value object, std::string_view method) : Object(ObjectKind::kMethod), self(std::move(object)), name(method) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kMethod; }
   Value self;
   std::string name;
 };
 
 struct Function : Object {  // range, dict, raise_exception ...
-  explicit Function(std::string_view n) : Object(ObjectKind::kFunction), name(n) {}
+  explicit Function(std::string_view function) : Object(ObjectKind::kFunction), name(function) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kFunction; }
   std::string_view name;
 };
@@ -193,7 +193,7 @@ struct Cycler : Object {
 };
 
 struct Joiner : Object {
-  explicit Joiner(Value s) : Object(ObjectKind::kJoiner), separator(std::move(s)) {}
+  explicit Joiner(Value text) : Object(ObjectKind::kJoiner), separator(std::move(text)) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kJoiner; }
   Value separator;
   bool used = false;

@@ -87,7 +87,7 @@ class Lexer {
     }
     push(kind == '%' ? TokenKind::kBlockBegin : TokenKind::kVariableBegin, "");
     advance(2 + signed_tag);
-    kind == '%' ? read_tag('%') : read_tag('}');
+    read_tag(kind == '%' ? '%' : '}');
   }
 
   void emit_data(std::string text, char sign, bool is_variable) {

@@ -10,11 +10,13 @@
 namespace keel::jinja {
 namespace {
 
+constexpr int kNotADigit = 99;
+
 int digit_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return 99;
+  return kNotADigit;
 }
 
 /// The end of the digits of `base` at `at`, with single underscores between them.
@@ -82,7 +84,7 @@ bool unescape_one(std::string_view literal, size_t& at, std::string& value, std:
   if (digit_count > 0) {
     char32_t code = 0;
     for (size_t i = 0; i < digit_count; ++i) {
-      const int digit = at + 1 + i < literal.size() ? digit_value(literal[at + 1 + i]) : 99;
+      const int digit = at + 1 + i < literal.size() ? digit_value(literal[at + 1 + i]) : kNotADigit;
       if (digit >= 16) {
         problem = "\\";
         problem += letter;

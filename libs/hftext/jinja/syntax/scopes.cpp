@@ -13,7 +13,7 @@ namespace {
 /// A frame whose statements are being visited.
 struct Frame {
   Symbols* symbols;
-  bool soft = false;  // inside a condition: an unknown filter fails only when evaluated
+  bool in_condition = false;  // an unknown filter or test fails only when evaluated
 };
 
 class Resolver {
@@ -59,10 +59,10 @@ class Resolver {
     if (node.kind == ExpressionKind::kName || node.kind == ExpressionKind::kNamespaceRef) {
       node.variable = ref(node.name, node.line, frame);
     } else if (node.kind == ExpressionKind::kConditional) {
-      inner.soft = true;
-    } else if (node.kind == ExpressionKind::kFilter && !frame.soft && !is_filter(node.name)) {
+      inner.in_condition = true;
+    } else if (node.kind == ExpressionKind::kFilter && !frame.in_condition && !is_filter(node.name)) {
       fail(node.line, "no filter is called '", node.name, "'");
-    } else if (node.kind == ExpressionKind::kTest && !frame.soft && !is_test(node.name)) {
+    } else if (node.kind == ExpressionKind::kTest && !frame.in_condition && !is_test(node.name)) {
       fail(node.line, "no test is called '", node.name, "'");
     }
     for (ExpressionPtr& child : node.children) expression(child, inner);

@@ -84,8 +84,11 @@ class NameFinder {
   }
 
   void statement(const Statement& node) {
-    const bool assigns_first = node.kind != StatementKind::kCallBlock;
-    if (node.target) assigns_first ? assigns(node.target.get()) : reads(node.target.get());
+    if (node.kind == StatementKind::kCallBlock) {
+      reads(node.target.get());
+    } else {
+      assigns(node.target.get());
+    }
     for (const ExpressionPtr& target : node.targets) assigns(target.get());
     if (node.kind == StatementKind::kMacro || node.kind == StatementKind::kCallBlock) {
       for (const std::string& parameter : node.parameters) names_.erase(parameter);
@@ -145,7 +148,7 @@ void Symbols::store(const std::string& name) {
   stores_.insert(name);
   if (refs_.contains(name)) return;
   const Ref* outer = find_outside(name);
-  outer != nullptr ? define(name, {Load::kOuter, *outer}) : define(name, {Load::kNothing, {}});
+  define(name, outer != nullptr ? LoadInfo{Load::kOuter, *outer} : LoadInfo{Load::kNothing, {}});
 }
 
 Symbols::Ref Symbols::declare(const std::string& name) {

@@ -28,8 +28,17 @@ class TokenStream {
   bool at_end() const { return current().kind == TokenKind::kEnd; }
   bool is_operator(std::string_view symbol) const { return current().is_operator(symbol); }
   bool is_name(std::string_view name) const { return current().is_name(name); }
-  bool skip_operator(std::string_view symbol) { return is_operator(symbol) && (take(), true); }
-  bool skip_name(std::string_view name) { return is_name(name) && (take(), true); }
+  /// Takes the operator if it is current; returns whether it was.
+  bool skip_operator(std::string_view symbol) {
+    const bool found = is_operator(symbol);
+    if (found) take();
+    return found;
+  }
+  bool skip_name(std::string_view name) {
+    const bool found = is_name(name);
+    if (found) take();
+    return found;
+  }
 
   const Token& expect(TokenKind kind, std::string_view expected) {
     if (current().kind != kind) fail("expected ", expected, ", got ", describe(current()));

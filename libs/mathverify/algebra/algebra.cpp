@@ -103,8 +103,8 @@ void Algebra::add_term(Polynomial& to, const Monomial& monomial, const Rational&
 
 /// Adds a product after applying the reduction rules: i^2 = -1, sqrt(2)^2 = 2, sqrt(1 + x)^2 = 1 + x, |x|^2 = x^2.
 void Algebra::add_reduced(Polynomial& to, Monomial monomial, Rational coefficient) {
-  for (size_t at = 0; at < monomial.size();) {
-    auto& [id, exponent] = monomial[at];
+  for (size_t index = 0; index < monomial.size();) {
+    auto& [id, exponent] = monomial[index];
     const Atom& factor = atom(id);
     Polynomial expansion;
     switch (factor.kind) {
@@ -116,22 +116,22 @@ void Algebra::add_reduced(Polynomial& to, Monomial monomial, Rational coefficien
       }
       case AtomKind::kPrime:
       case AtomKind::kUnity: {
-        const int64_t whole = exponent.floor();
-        if (whole == 0) break;
+        const int64_t whole_part = exponent.floor();
+        if (whole_part == 0) break;
         const bool is_unity = factor.kind == AtomKind::kUnity;
         if (!is_unity) {
-          budget_.charge(static_cast<uint64_t>(std::abs(whole)));
-          coefficient = coefficient * Rational(factor.integer).power(whole);
-        } else if (whole % 2 != 0) {
+          budget_.charge(static_cast<uint64_t>(std::abs(whole_part)));
+          coefficient = coefficient * Rational(factor.integer).power(whole_part);
+        } else if (whole_part % 2 != 0) {
           coefficient = -coefficient;
         }
-        exponent = exponent + Exponent{-whole, 1};
+        exponent = exponent + Exponent{-whole_part, 1};
         break;
       }
       case AtomKind::kRoot:
-        if (const int64_t whole = exponent.floor(); whole >= 1 && is_one(factor.arguments[0].denominator)) {
-          exponent = exponent + Exponent{-whole, 1};
-          expansion = integer_power(Form(factor.arguments[0]), whole).numerator;
+        if (const int64_t whole_part = exponent.floor(); whole_part >= 1 && is_one(factor.arguments[0].denominator)) {
+          exponent = exponent + Exponent{-whole_part, 1};
+          expansion = integer_power(Form(factor.arguments[0]), whole_part).numerator;
         }
         break;
       case AtomKind::kAbsolute:
@@ -146,12 +146,12 @@ void Algebra::add_reduced(Polynomial& to, Monomial monomial, Rational coefficien
     if (factor.kind == AtomKind::kUnity && exponent.numerator != 0 && 12 % exponent.denominator == 0)
       expansion = unity(std::exchange(exponent, Exponent{0, 1})).numerator;
     if (exponent.numerator == 0)
-      monomial.erase(monomial.begin() + static_cast<std::ptrdiff_t>(at));
+      monomial.erase(monomial.begin() + static_cast<std::ptrdiff_t>(index));
     else
-      ++at;
+      ++index;
     if (!expansion.empty()) {
       const Polynomial product = multiply({{monomial, coefficient}}, expansion);
-      for (const auto& [each, value] : product) add_term(to, each, value);
+      for (const auto& [product_monomial, value] : product) add_term(to, product_monomial, value);
       return;
     }
   }
@@ -200,7 +200,7 @@ Form Algebra::normalized(Polynomial numerator, Polynomial denominator) {
     // 1 / (c x^r) is c^-1 x^-r; roots and absolute values stay in the numerator, over their argument.
     Monomial monomial = denominator.begin()->first;
     const Rational coefficient = denominator.begin()->second;
-    Polynomial below = {{Monomial{}, Rational(1)}};
+    Polynomial new_denominator = {{Monomial{}, Rational(1)}};
     for (auto& [id, exponent] : monomial) {
       const Atom& factor = atom(id);
       exponent = exponent * Exponent{-1, 1};
@@ -208,11 +208,12 @@ Form Algebra::normalized(Polynomial numerator, Polynomial denominator) {
       if ((!is_root && !is_absolute) || !is_one(factor.arguments[0].denominator)) continue;
       const int64_t lift = is_root ? -exponent.floor() : (-exponent.floor() + 1) / 2 * 2;
       exponent = exponent + Exponent{lift, 1};
-      below = multiply(below, integer_power(Form(factor.arguments[0]), lift).numerator);
+      new_denominator = multiply(new_denominator, integer_power(Form(factor.arguments[0]), lift).numerator);
     }
     std::erase_if(monomial, [](const auto& factor) { return factor.second.numerator == 0; });
-    Polynomial above = multiply(numerator, {{monomial, Rational(1) / coefficient}});
-    return is_one(below) ? Form{std::move(above), std::move(below)} : normalized(std::move(above), std::move(below));
+    Polynomial new_numerator = multiply(numerator, {{monomial, Rational(1) / coefficient}});
+    return is_one(new_denominator) ? Form{std::move(new_numerator), std::move(new_denominator)}
+                                   : normalized(std::move(new_numerator), std::move(new_denominator));
   }
   if (numerator.empty()) return {};
   if (numerator.size() == denominator.size() &&

@@ -35,7 +35,7 @@ class Conjugates {
 
   double degree() const {
     double product = 1;
-    for (const auto& [id, each] : degrees_) product *= static_cast<double>(each);
+    for (const auto& [id, atom_degree] : degrees_) product *= static_cast<double>(atom_degree);
     return product;
   }
 

@@ -26,11 +26,12 @@ Interval Numeric::multiply(const Interval& a, const Interval& b) {
 Interval Numeric::divide(const Interval& a, const Interval& b) {
   if (b.contains_zero()) throw Undecided{};
   std::optional<Interval> result;
-  for (const Integer* above : {&a.low, &a.high})
-    for (const Integer* below : {&b.low, &b.high}) {
-      const Integer scaled = *above << precision_;
-      charge(scaled, *below);
-      const Integer low = Integer::divide_floor(scaled, *below).first, high = ceiling_divide(scaled, *below);
+  for (const Integer* numerator : {&a.low, &a.high})
+    for (const Integer* denominator : {&b.low, &b.high}) {
+      const Integer scaled = *numerator << precision_;
+      charge(scaled, *denominator);
+      const Integer low = Integer::divide_floor(scaled, *denominator).first,
+                    high = ceiling_divide(scaled, *denominator);
       if (!result) result = Interval{low, high};
       result = Interval{std::min(result->low, low), std::max(result->high, high)};
     }
@@ -69,8 +70,8 @@ Interval Numeric::arctangent_inverse(int64_t n) {
     power.divide_small(static_cast<uint32_t>(n * n));
     algebra_.budget().charge(100 + 15 * power.limbs());
   }
-  const Integer slack(2 * j + 2);
-  return {sum - slack, sum + slack};
+  const Integer rounding_error(2 * j + 2);
+  return {sum - rounding_error, sum + rounding_error};
 }
 
 Interval Numeric::pi() {
@@ -102,8 +103,8 @@ Interval Numeric::exponential(const Interval& a) {
   constexpr size_t kHalvings = 8;
   const Integer middle = (a.low + a.high) >> 1;
   if (middle.abs().bits() > precision_ + 13) throw Undecided{};  // beyond e^8192
-  const int64_t twos = Integer::divide_floor(middle, log_two().low).first.to_int64();
-  const Interval shift = multiply(exact(Rational(twos)), log_two());
+  const int64_t power_of_two = Integer::divide_floor(middle, log_two().low).first.to_int64();
+  const Interval shift = multiply(exact(Rational(power_of_two)), log_two());
   Interval rest = add(a, negate(shift));
   rest = {rest.low >> kHalvings, ceiling_shift(rest.high, kHalvings)};
   if (rest.high.abs().bits() >= precision_ || rest.low.abs().bits() >= precision_) throw Undecided{};
@@ -114,18 +115,19 @@ Interval Numeric::exponential(const Interval& a) {
   }
   sum = add(sum, {Integer(-4), Integer(4)});  // the remainder of the series is below the last term
   for (size_t i = 0; i < kHalvings; ++i) sum = multiply(sum, sum);
-  if (twos >= 0) return {sum.low << static_cast<size_t>(twos), sum.high << static_cast<size_t>(twos)};
-  return {sum.low >> static_cast<size_t>(-twos), ceiling_shift(sum.high, static_cast<size_t>(-twos))};
+  if (power_of_two >= 0)
+    return {sum.low << static_cast<size_t>(power_of_two), sum.high << static_cast<size_t>(power_of_two)};
+  return {sum.low >> static_cast<size_t>(-power_of_two), ceiling_shift(sum.high, static_cast<size_t>(-power_of_two))};
 }
 
 Interval Numeric::logarithm(const Interval& a) {
   if (a.low.sign() <= 0) throw Undecided{};
-  const int64_t twos = static_cast<int64_t>(a.high.bits()) - static_cast<int64_t>(precision_);
+  const int64_t power_of_two = static_cast<int64_t>(a.high.bits()) - static_cast<int64_t>(precision_);
   Interval x = a;
-  if (twos > 0)
-    x = {a.low >> static_cast<size_t>(twos), ceiling_shift(a.high, static_cast<size_t>(twos))};
+  if (power_of_two > 0)
+    x = {a.low >> static_cast<size_t>(power_of_two), ceiling_shift(a.high, static_cast<size_t>(power_of_two))};
   else
-    x = {a.low << static_cast<size_t>(-twos), a.high << static_cast<size_t>(-twos)};
+    x = {a.low << static_cast<size_t>(-power_of_two), a.high << static_cast<size_t>(-power_of_two)};
   const Interval one = exact(Rational(1));
   const Interval y = divide(add(x, negate(one)), add(x, one)), square = multiply(y, y);
   if (y.low.abs().bits() >= precision_) throw Undecided{};  // the enclosure is too wide
@@ -135,7 +137,7 @@ Interval Numeric::logarithm(const Interval& a) {
     sum = add(sum, divide(power, exact(Rational(n))));
   }
   sum = add(sum, {Integer(-4), Integer(4)});
-  return add(add(sum, sum), multiply(exact(Rational(twos)), log_two()));
+  return add(add(sum, sum), multiply(exact(Rational(power_of_two)), log_two()));
 }
 
 Interval Numeric::arctangent(const Interval& a) {
@@ -181,9 +183,9 @@ ComplexInterval Numeric::multiply(const ComplexInterval& a, const ComplexInterva
 }
 
 ComplexInterval Numeric::divide(const ComplexInterval& a, const ComplexInterval& b) {
-  const Interval size = add(multiply(b.real, b.real), multiply(b.imaginary, b.imaginary));
-  const ComplexInterval above = multiply(a, {b.real, negate(b.imaginary)});
-  return {divide(above.real, size), divide(above.imaginary, size)};
+  const Interval squared_modulus = add(multiply(b.real, b.real), multiply(b.imaginary, b.imaginary));
+  const ComplexInterval numerator = multiply(a, {b.real, negate(b.imaginary)});
+  return {divide(numerator.real, squared_modulus), divide(numerator.imaginary, squared_modulus)};
 }
 
 ComplexInterval Numeric::power(const ComplexInterval& a, int64_t exponent) {
@@ -211,16 +213,16 @@ ComplexInterval Numeric::atom_power(int id, Exponent exponent) {
   const auto real_power = [&](Interval value) -> ComplexInterval {
     if (exponent.is_integer()) return {power(value, exponent.numerator), zero};
     if (exponent.denominator > 1000) throw Undecided{};
-    const bool flip = exponent.denominator % 2 != 0 && value.high.is_negative();
-    if (flip) value = negate(value);
+    const bool is_negated = exponent.denominator % 2 != 0 && value.high.is_negative();
+    if (is_negated) value = negate(value);
     Interval result = power(root(value, static_cast<unsigned>(exponent.denominator)), exponent.numerator);
-    if (flip && exponent.numerator % 2 != 0) result = negate(result);
+    if (is_negated && exponent.numerator % 2 != 0) result = negate(result);
     return {result, zero};
   };
   const auto complex_exponential = [&](const ComplexInterval& z) -> ComplexInterval {
-    const Interval size = exponential(z.real);
-    if (z.imaginary.low.is_zero() && z.imaginary.high.is_zero()) return {size, zero};
-    return {multiply(size, cosine(z.imaginary)), multiply(size, sine(z.imaginary))};
+    const Interval modulus = exponential(z.real);
+    if (z.imaginary.low.is_zero() && z.imaginary.high.is_zero()) return {modulus, zero};
+    return {multiply(modulus, cosine(z.imaginary)), multiply(modulus, sine(z.imaginary))};
   };
   const Rational count(Integer(exponent.numerator), Integer(exponent.denominator));
   const auto compute = [&]() -> ComplexInterval {
@@ -277,9 +279,9 @@ ComplexInterval Numeric::evaluate(const Polynomial& a) {
 }
 
 ComplexInterval Numeric::evaluate(const Form& a) {
-  const ComplexInterval above = evaluate(a.numerator);
+  const ComplexInterval numerator = evaluate(a.numerator);
   const bool whole = a.denominator.size() == 1 && a.denominator.begin()->first.empty();
-  return whole ? above : divide(above, evaluate(a.denominator));
+  return whole ? numerator : divide(numerator, evaluate(a.denominator));
 }
 
 }  // namespace keel::math

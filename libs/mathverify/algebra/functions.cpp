@@ -135,24 +135,24 @@ Form Algebra::factorial(const Form& a) {
 }
 
 Form Algebra::binomial(const Form& n, const Form& k) {
-  const int64_t above = small_natural(as_rational(n), 1 << 20), below = small_natural(as_rational(k), 1 << 20);
+  const int64_t n_value = small_natural(as_rational(n), 1 << 20), k_value = small_natural(as_rational(k), 1 << 20);
   constexpr int64_t kMaxSymbolic = 8;
-  if (above < 0 && below >= 0 && below <= kMaxSymbolic && has_variables(n)) {  // n (n - 1) / 2
+  if (n_value < 0 && k_value >= 0 && k_value <= kMaxSymbolic && has_variables(n)) {  // n (n - 1) / 2
     Form product = number(Rational(1));
-    for (int64_t i = 0; i < below; ++i)
+    for (int64_t i = 0; i < k_value; ++i)
       product = multiply(product, scale(subtract(n, number(Rational(i))), Rational(Integer(1), Integer(i + 1))));
     return product;
   }
   if (has_variables(n) || has_variables(k))
     return divide(factorial(n), multiply(factorial(k), factorial(subtract(n, k))));
-  if (above < 0 || below < 0) return function("binomial", {n, k});
-  if (below > above) return {};
-  const int64_t count = std::min(below, above - below);
+  if (n_value < 0 || k_value < 0) return function("binomial", {n, k});
+  if (k_value > n_value) return {};
+  const int64_t count = std::min(k_value, n_value - k_value);
   if (count > 2000) return function("binomial", {n, k});
   Rational product(1);
   for (int64_t i = 1; i <= count; ++i) {
     budget_.charge(200 + 60 * product.limbs());
-    product = product * Rational(Integer(above - count + i), Integer(i));
+    product = product * Rational(Integer(n_value - count + i), Integer(i));
   }
   return number(product);
 }

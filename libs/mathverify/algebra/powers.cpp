@@ -56,9 +56,9 @@ Form Algebra::rational_power(const Rational& base, Exponent exponent) {
     for (const auto& [prime, count] : factors(in_numerator ? base.numerator() : base.denominator())) {
       Atom atom{AtomKind::kPrime};
       atom.integer = prime;
-      const Exponent each = exponent * Exponent{in_numerator ? count : -count, 1};
+      const Exponent power = exponent * Exponent{in_numerator ? count : -count, 1};
       Polynomial reduced;
-      add_reduced(reduced, {{find(std::move(atom)), each}}, Rational(1));
+      add_reduced(reduced, {{find(std::move(atom)), power}}, Rational(1));
       result.numerator = multiply(result.numerator, reduced);
     }
   }
@@ -78,7 +78,7 @@ Form Algebra::integer_power(const Form& base, int64_t exponent) {
   if (is_one(base.denominator) && base.numerator.size() == 1) {
     const auto& [monomial, coefficient] = *base.numerator.begin();
     Monomial raised = monomial;
-    for (auto& [id, each] : raised) each = each * Exponent::of(exponent, 1);
+    for (auto& [id, power] : raised) power = power * Exponent::of(exponent, 1);
     if (exponent == 0) raised.clear();
     budget_.charge(static_cast<uint64_t>(std::min<int64_t>(exponent, 1 << 14)) * coefficient.limbs());
     Form result;
@@ -195,13 +195,13 @@ Form Algebra::symbolic_power(const Form& base, const Form& exponent) {
 
 /// True if an atom is real and positive for all values of its variables.
 bool Algebra::is_positive(int id) {
-  const Atom& it = atom(id);
-  switch (it.kind) {
+  const Atom& candidate = atom(id);
+  switch (candidate.kind) {
     case AtomKind::kPi:
     case AtomKind::kPrime:
       return true;
     case AtomKind::kExponential:
-      return it.arguments.empty() && !contains_imaginary({{it.unit, Rational(1)}});
+      return candidate.arguments.empty() && !contains_imaginary({{candidate.unit, Rational(1)}});
     case AtomKind::kFunction:
       return sign(single(id)) == 1;
     default:
@@ -275,9 +275,9 @@ Form Algebra::root(const Form& a, int64_t degree) {
   if (degree == 1) return a;
   if (const std::optional<Rational> value = as_rational(a)) return rational_power(*value, {1, degree});
   if (!is_one(a.denominator)) {
-    const Form below{a.denominator};
-    const Form above = multiply(Form{a.numerator}, integer_power(below, degree - 1));
-    return divide(root(above, degree), degree % 2 == 0 ? absolute(below) : below);
+    const Form denominator{a.denominator};
+    const Form numerator = multiply(Form{a.numerator}, integer_power(denominator, degree - 1));
+    return divide(root(numerator, degree), degree % 2 == 0 ? absolute(denominator) : denominator);
   }
   if (a.numerator.size() > 1) return polynomial_root(a.numerator, degree);
   const auto& [monomial, coefficient] = *a.numerator.begin();

@@ -25,8 +25,8 @@ bool is_membership(const Value& value) {
          value.subject[0] != '"' && value.is_number_set;
 }
 
-/// In "1 < x < 5, x in Z" it restricts the solutions, so it is not just a declaration.
-bool has_membership(const Value& value) {
+/// True if a list declares a variable. The "x in Z" of "1 < x < 5, x in Z" does not: it restricts the solutions.
+bool has_declaration(const Value& value) {
   const auto restricts = [&](const Value& membership) {
     return std::any_of(value.items.begin(), value.items.end(), [&](const Value& item) {
       return item.subject == membership.subject &&
@@ -63,12 +63,12 @@ std::vector<Value> without_indices(std::vector<Value> items) {
 bool Comparison::equal(const Value& gold, const Value& answer) {
   algebra_.budget().charge(400);
   const auto is_word = [](const Value& value) { return value.subject.starts_with('"'); };
-  if (has_membership(gold) != has_membership(answer))
+  if (has_declaration(gold) != has_declaration(answer))
     return equal(without_memberships(gold), without_memberships(answer));
-  if (has_membership(gold)) {
+  if (has_declaration(gold)) {
     const Value left = without_memberships(gold), right = without_memberships(answer);
     const bool has_rest =
-        !(left.kind == Value::Kind::kList && left.items.empty()) && !has_membership(left) && !has_membership(right);
+        !(left.kind == Value::Kind::kList && left.items.empty()) && !has_declaration(left) && !has_declaration(right);
     if (has_rest) return unordered(memberships(gold), memberships(answer), false) && equal(left, right);
   }
   if (!gold.subject.empty() && !answer.subject.empty() && gold.subject != answer.subject &&
@@ -120,59 +120,61 @@ bool Comparison::same_kind(const Value& gold, const Value& answer) {
 }
 
 bool Comparison::different_kinds(const Value& gold, const Value& answer) {
-  const auto pair = [&](Value::Kind a, Value::Kind b) -> std::pair<const Value*, const Value*> {
+  const auto match_kinds = [&](Value::Kind a, Value::Kind b) -> std::pair<const Value*, const Value*> {
     if (gold.kind == a && answer.kind == b) return {&gold, &answer};
     if (gold.kind == b && answer.kind == a) return {&answer, &gold};
     return {nullptr, nullptr};
   };
   for (const Value::Kind kind : {Value::Kind::kList, Value::Kind::kGroup})  // {(2, 3)}
-    if (const auto [other, set] = pair(kind, Value::Kind::kSet); other && set->items.size() == 1)
+    if (const auto [other, set] = match_kinds(kind, Value::Kind::kSet); other && set->items.size() == 1)
       return set->items[0].kind == Value::Kind::kGroup && equal(*other, set->items[0]);
-  if (const auto [list, set] = pair(Value::Kind::kList, Value::Kind::kSet); list)  // x = 1, y = 2 is not a set
+  if (const auto [list, set] = match_kinds(Value::Kind::kList, Value::Kind::kSet); list)  // x = 1, y = 2 is not a set
     return !assigned_values(*list) && unordered(gold.items, answer.items, true);
-  if (const auto [list, group] = pair(Value::Kind::kList, Value::Kind::kGroup); list) {
+  if (const auto [list, group] = match_kinds(Value::Kind::kList, Value::Kind::kGroup); list) {
     const std::optional<RealSet> interval = evaluator_.as_reals(*group);
     const std::optional<RealSet> set = interval ? evaluator_.to_single_set(*list) : std::nullopt;
     if (set && evaluator_.equal(*set, *interval)) return true;  // x > 1, x < 3
     if (!is_tuple(*group) || list->is_alternative) return false;
     const std::optional<std::vector<Value>> values = assigned_values(*list);
-    const bool is_about_one =
+    const bool has_subject =
         std::any_of(list->items.begin(), list->items.end(), [](const Value& item) { return !item.subject.empty(); });
-    if (!values && is_about_one) return false;  // x = 2 or x = 3 is not a pair
+    if (!values && has_subject) return false;  // x = 2 or x = 3 is not a match_kinds
     const std::optional<std::vector<Value>> named = values ? assigned_values(*group) : std::nullopt;
     return ordered(values ? *values : list->items, named ? *named : group->items);
   }
-  if (const auto [scalar, set] = pair(Value::Kind::kScalar, Value::Kind::kSet); scalar)
+  if (const auto [scalar, set] = match_kinds(Value::Kind::kScalar, Value::Kind::kSet); scalar)
     return set->items.size() == 1 && set->items[0].kind == Value::Kind::kScalar && equal(*scalar, set->items[0]);
-  if (const auto [matrix, group] = pair(Value::Kind::kMatrix, Value::Kind::kGroup); matrix) {  // a column is a vector
+  if (const auto [matrix, group] = match_kinds(Value::Kind::kMatrix, Value::Kind::kGroup);
+      matrix) {  // a column is a vector
     const bool is_vector = is_tuple(*group) || group->brackets == "[]";
     const bool is_row = matrix->columns == matrix->items.size() && group->brackets == "[]";
     return ((matrix->columns == 1 && is_vector) || is_row) && ordered(matrix->items, group->items);
   }
-  if (const auto [group, scalar] = pair(Value::Kind::kGroup, Value::Kind::kScalar); group && is_tuple(*group)) {
+  if (const auto [group, scalar] = match_kinds(Value::Kind::kGroup, Value::Kind::kScalar); group && is_tuple(*group)) {
     const std::optional<std::vector<Value>> vector = coordinates(scalar->form);
     return vector && !scalar->unit && !scalar->is_percent && along_axes(*vector, group->items);
   }
-  if (const auto [matrix, scalar] = pair(Value::Kind::kMatrix, Value::Kind::kScalar); matrix && matrix->columns == 1) {
+  if (const auto [matrix, scalar] = match_kinds(Value::Kind::kMatrix, Value::Kind::kScalar);
+      matrix && matrix->columns == 1) {
     const std::optional<std::vector<Value>> vector = coordinates(scalar->form);
     return vector && !scalar->unit && !scalar->is_percent && along_axes(*vector, matrix->items);
   }
-  if (const auto [ratio, scalar] = pair(Value::Kind::kRatio, Value::Kind::kScalar); ratio) {
+  if (const auto [ratio, scalar] = match_kinds(Value::Kind::kRatio, Value::Kind::kScalar); ratio) {
     if (ratio->is_time && scalar->unit) return times(*ratio, *scalar);
     if (ratio->items.size() != 2 || ratio->is_time || scalar->is_percent || scalar->unit) return false;
     for (const Value& item : ratio->items)
       if (item.kind != Value::Kind::kScalar || item.unit || item.is_percent) return false;
-    const std::optional<int> below = algebra_.sign(ratio->items[1].form);
-    if (!below || *below == 0) return false;
+    const std::optional<int> denominator_sign = algebra_.sign(ratio->items[1].form);
+    if (!denominator_sign || *denominator_sign == 0) return false;
     return algebra_.equal(ratio->items[0].form, algebra_.multiply(ratio->items[1].form, scalar->form));
   }
-  if (const auto [reals, scalar] = pair(Value::Kind::kReals, Value::Kind::kScalar);
+  if (const auto [reals, scalar] = match_kinds(Value::Kind::kReals, Value::Kind::kScalar);
       reals && !scalar->unit && !scalar->is_percent) {
     const bool is_point = reals->reals.size() == 1 && reals->reals[0].low.value && !reals->reals[0].low.is_open;
     const Value point{.kind = Value::Kind::kSet, .items = {{.form = scalar->form}}};
     return is_point && evaluator_.equal(reals->reals, evaluator_.as_reals(point).value_or(RealSet{}));
   }
-  if (const auto [list, reals] = pair(Value::Kind::kList, Value::Kind::kReals); list) {
+  if (const auto [list, reals] = match_kinds(Value::Kind::kList, Value::Kind::kReals); list) {
     const std::optional<RealSet> set = evaluator_.to_single_set(*list);
     return set && evaluator_.equal(*set, reals->reals);
   }
@@ -251,7 +253,7 @@ std::optional<Value> Comparison::with_letter_as_unit(const Value& value) {
   if (value.form.numerator.size() != 1 || value.is_percent || value.unit) return std::nullopt;
   const auto& [monomial, coefficient] = *value.form.numerator.begin();
   static constexpr std::string_view kLetters[] = {"m", "g", "s", "h", "L", "l", "N", "J", "W", "V", "C", "F"};
-  std::string words;
+  std::string unit_text;
   Monomial number;
   for (const auto& [id, power] : monomial) {
     const Atom& atom = algebra_.atom(id);
@@ -262,12 +264,12 @@ std::optional<Value> Comparison::with_letter_as_unit(const Value& value) {
     if (!power.is_integer() || std::abs(power.numerator) > 3 ||
         std::find(std::begin(kLetters), std::end(kLetters), atom.name) == std::end(kLetters))
       return std::nullopt;
-    words += " " + atom.name + "^" + std::to_string(power.numerator);
+    unit_text += " " + atom.name + "^" + std::to_string(power.numerator);
   }
-  if (words.empty()) return std::nullopt;
+  if (unit_text.empty()) return std::nullopt;
   Value result = value;
   result.form.numerator = {{number, coefficient}};
-  result.unit = parse_unit(words);
+  result.unit = parse_unit(unit_text);
   return result;
 }
 
@@ -330,10 +332,10 @@ std::optional<bool> Comparison::temperatures(const Value& gold, const Value& ans
     const std::string& scale = value.unit->dimensions.begin()->first;
     if (scale == "k") return value.form;
     if (scale != "c" && scale != "f") return std::nullopt;
-    const Form zero = algebra_.number(Rational(Integer(27315), Integer(100)));
-    if (scale == "c") return algebra_.add(value.form, zero);
-    const Form above = algebra_.subtract(value.form, algebra_.number(Rational(32)));
-    return algebra_.add(algebra_.scale(above, Rational(Integer(5), Integer(9))), zero);
+    const Form celsius_zero = algebra_.number(Rational(Integer(27315), Integer(100)));
+    if (scale == "c") return algebra_.add(value.form, celsius_zero);
+    const Form above_freezing = algebra_.subtract(value.form, algebra_.number(Rational(32)));
+    return algebra_.add(algebra_.scale(above_freezing, Rational(Integer(5), Integer(9))), celsius_zero);
   };
   if (gold.unit->dimensions == answer.unit->dimensions) return std::nullopt;
   const std::optional<Form> left = kelvins(gold), right = kelvins(answer);
@@ -373,9 +375,10 @@ bool Comparison::scalars(const Value& gold, const Value& answer) {
 
 /// 3:30 PM is 15:30, and 3 PM is 3:00 PM.
 bool Comparison::times(const Value& gold, const Value& answer) {
+  enum class DayHalf { kUnset, kAm, kPm, kOtherUnit };
   struct Clock {
     Rational minutes;
-    int half = 0;  // 1 for AM, 2 for PM
+    DayHalf half = DayHalf::kUnset;
   };
   const auto clock = [&](const Value& value) -> std::optional<Clock> {
     Clock result;
@@ -385,17 +388,21 @@ bool Comparison::times(const Value& gold, const Value& answer) {
     const std::optional<Rational> minute = algebra_.as_rational(is_hour ? Form{} : value.items[1].form);
     if (!hour || !minute || !hour->is_integer() || *hour > Rational(24)) return std::nullopt;
     if (value.unit)
-      result.half = value.unit->dimensions.contains("am") ? 1 : value.unit->dimensions.contains("pm") ? 2 : 3;
-    if (result.half == 3 || (is_hour && result.half == 0)) return std::nullopt;
+      result.half = value.unit->dimensions.contains("am")   ? DayHalf::kAm
+                    : value.unit->dimensions.contains("pm") ? DayHalf::kPm
+                                                            : DayHalf::kOtherUnit;
+    const bool has_half = result.half != DayHalf::kUnset;
+    if (result.half == DayHalf::kOtherUnit || (is_hour && !has_half)) return std::nullopt;
     Rational hours = *hour;
-    if (result.half != 0 && hours > Rational(12)) return std::nullopt;
-    if (result.half != 0 && hours == Rational(12)) hours = Rational(0);
-    if (result.half == 2) hours = hours + Rational(12);
+    if (has_half && hours > Rational(12)) return std::nullopt;
+    if (has_half && hours == Rational(12)) hours = Rational(0);
+    if (result.half == DayHalf::kPm) hours = hours + Rational(12);
     result.minutes = hours * Rational(60) + *minute;
     return result;
   };
   const std::optional<Clock> left = clock(gold), right = clock(answer);
-  return left && right && (left->half != 0 || right->half != 0) && left->minutes == right->minutes;
+  return left && right && (left->half != DayHalf::kUnset || right->half != DayHalf::kUnset) &&
+         left->minutes == right->minutes;
 }
 
 bool Comparison::ratios(const Value& gold, const Value& answer) {
@@ -441,7 +448,7 @@ Form Comparison::clear_inverses(const Form& a) {
 
 /// True if a = c b for a constant c != 0 (c > 0 if `positive_only`), so the equations a = 0 and b = 0 are equivalent.
 bool Comparison::proportional(const Form& a, const Form& b, bool positive_only) {
-  const auto lead = [&](const Polynomial& p, const Monomial* lead_monomial) {
+  const auto leading_terms = [&](const Polynomial& p, const Monomial* lead_monomial) {
     std::map<Monomial, Polynomial> groups;
     for (const auto& [monomial, coefficient] : p) {
       Monomial variables, constants;
@@ -457,8 +464,8 @@ bool Comparison::proportional(const Form& a, const Form& b, bool positive_only) 
     return proportional(clear_inverses(a), clear_inverses(b), false);
   // In an equation a denominator can be dropped; in an inequality its sign matters.
   if (positive_only && (a.denominator.size() > 1 || b.denominator.size() > 1)) return algebra_.equal(a, b);
-  const auto [monomial, left] = lead(a.numerator, nullptr);
-  const auto [same, right] = lead(b.numerator, &monomial);
+  const auto [monomial, left] = leading_terms(a.numerator, nullptr);
+  const auto [same, right] = leading_terms(b.numerator, &monomial);
   if (right.empty() || monomial.empty()) return false;
   const Form x{left}, y{right};
   if (positive_only) {

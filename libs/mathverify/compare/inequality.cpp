@@ -42,8 +42,8 @@ Value Evaluator::inequality(const Node& left, const std::string& sign, const Nod
   if (a.kind == Value::Kind::kInfinity || b.kind == Value::Kind::kInfinity) {  // -infinity < x is always true
     const Value& infinite = a.kind == Value::Kind::kInfinity ? a : b;
     const Node& other = a.kind == Value::Kind::kInfinity ? right : left;
-    const bool below = &infinite == &a ? is_less : !is_less;
-    if (sign == "!=" || (algebra_.as_rational(infinite.form)->sign() < 0) != below ||
+    const bool infinity_is_lower = &infinite == &a ? is_less : !is_less;
+    if (sign == "!=" || (algebra_.as_rational(infinite.form)->sign() < 0) != infinity_is_lower ||
         other.kind != Node::Kind::kVariable)
       throw Undecided{};
     return {.kind = Value::Kind::kReals, .reals = {Piece{}}, .subject = other.name};

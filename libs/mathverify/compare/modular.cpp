@@ -20,10 +20,13 @@ uint64_t power(uint64_t base, uint64_t exponent) {
   return result;
 }
 
+/// The inverse modulo the prime, by Fermat's little theorem.
+uint64_t inverse(uint64_t value) { return power(value, kPrime - 2); }
+
 uint64_t reduce(const Integer& value) {
-  const uint64_t size = static_cast<uint64_t>(
+  const uint64_t magnitude = static_cast<uint64_t>(
       Integer::divide_floor(value.abs(), Integer(static_cast<int64_t>(kPrime))).second.to_int64());
-  return value.is_negative() && size != 0 ? kPrime - size : size;
+  return value.is_negative() && magnitude != 0 ? kPrime - magnitude : magnitude;
 }
 
 /// splitmix64; the points depend on the expressions, so an answer cannot be crafted for them.
@@ -57,9 +60,9 @@ class Evaluation {
     Residue result{0, 0};
     switch (node.kind) {
       case Node::Kind::kNumber: {
-        const uint64_t below = reduce(node.value.denominator());
-        if (below == 0) throw Undecided{};
-        result.value = multiply(reduce(node.value.numerator()), power(below, kPrime - 2));
+        const uint64_t denominator = reduce(node.value.denominator());
+        if (denominator == 0) throw Undecided{};
+        result.value = multiply(reduce(node.value.numerator()), inverse(denominator));
         break;
       }
       case Node::Kind::kVariable: {
@@ -70,8 +73,8 @@ class Evaluation {
       }
       case Node::Kind::kSum:
         for (size_t i = 0; i < node.children.size(); ++i) {
-          const Residue each = child(i);
-          result = {(result.value + each.value) % kPrime, result.degree + each.degree};
+          const Residue term = child(i);
+          result = {(result.value + term.value) % kPrime, result.degree + term.degree};
         }
         break;
       case Node::Kind::kNegative:
@@ -86,7 +89,7 @@ class Evaluation {
       case Node::Kind::kQuotient: {
         const Residue a = child(0), b = child(1);
         if (b.value == 0) throw Undecided{};
-        result = {multiply(a.value, power(b.value, kPrime - 2)), a.degree + b.degree};
+        result = {multiply(a.value, inverse(b.value)), a.degree + b.degree};
         break;
       }
       case Node::Kind::kPower: {

@@ -136,8 +136,8 @@ Value Evaluator::equation(const Node& node, size_t sides) {
     Value result = value(*side);
     if (sides > 2 && !equal_scalars(1)) throw Undecided{};
     const bool is_scalar = result.kind == Value::Kind::kScalar;
-    const Node& about = side == &last ? first : last;
-    if (is_scalar && !result.is_percent && !result.unit && is_variable(about) && (*subject)[0] != '"') {
+    const Node& left_side = side == &last ? first : last;
+    if (is_scalar && !result.is_percent && !result.unit && is_variable(left_side) && (*subject)[0] != '"') {
       const Form variable = algebra_.variable(*subject);
       result.equation = algebra_.subtract(result.form, variable);
       const int id = variable.numerator.begin()->first[0].first;
@@ -172,10 +172,10 @@ Value Evaluator::combine_relations(const Node& node, Value list) {
     const auto number = [&](const Value& item) {
       return item.is_percent ? algebra_.scale(item.form, Rational(Integer(1), Integer(100))) : item.form;
     };
-    bool one = true;
+    bool all_equal = true;
     for (const Value& item : list.items)
-      one = one && is_plain(item) && algebra_.equal(number(item), number(list.items[0]));
-    if (one) return list.items[0];
+      all_equal = all_equal && is_plain(item) && algebra_.equal(number(item), number(list.items[0]));
+    if (all_equal) return list.items[0];
   }
   if (all_separators("and"))
     if (std::optional<Value> sum = sum_quantities(list)) return *sum;
@@ -185,9 +185,10 @@ Value Evaluator::combine_relations(const Node& node, Value list) {
   if (!same) return list;
   for (const char* word : {"or", "and"}) {
     if (!all_separators(word)) continue;
+    const bool is_intersection = std::string_view(word) == "and";
     Value result = list.items[0];
     for (const Value& item : list.items) {
-      if (word[0] == 'a')
+      if (is_intersection)
         result.reals = intersection(result.reals, item.reals);
       else
         result.reals.insert(result.reals.end(), item.reals.begin(), item.reals.end());
@@ -213,26 +214,29 @@ std::optional<Value> Evaluator::sum_quantities(const Value& list) {
   return sum;
 }
 
-/// Orders two endpoints on the real line; at equal values open and closed ends differ.
+/// Orders two endpoints on the real line. For a low and a high end of one value, 0 means that both are closed, 1 that
+/// one is open (the intervals touch), 2 that both are open (they do not).
 int Evaluator::compare_endpoints(const Endpoint& a, const Endpoint& b, bool a_is_low, bool b_is_low) {
-  const auto infinity = [](const Endpoint& end, bool is_low) { return end.value ? 0 : is_low ? -1 : 1; };
-  const int left = infinity(a, a_is_low), right = infinity(b, b_is_low);
-  if (left != 0 || right != 0) return 2 * (left - right);
+  constexpr int kApart = 2;
+  const auto infinity_sign = [](const Endpoint& end, bool is_low) { return end.value ? 0 : is_low ? -1 : 1; };
+  const int left = infinity_sign(a, a_is_low), right = infinity_sign(b, b_is_low);
+  if (left != 0 || right != 0) return kApart * (left - right);
   const std::optional<int> order = compare(*a.value, *b.value);
   if (!order) throw Undecided{};
-  if (*order != 0) return *order * 4;
+  if (*order != 0) return *order * kApart;
   const auto side = [](const Endpoint& end, bool is_low) { return !end.is_open ? 0 : is_low ? 1 : -1; };
   return side(a, a_is_low) - side(b, b_is_low);
 }
 
 RealSet Evaluator::normalized(RealSet pieces) {
-  if (pieces.size() > 64) throw Undecided{};
+  constexpr size_t kMaxPieces = 64;
+  if (pieces.size() > kMaxPieces) throw Undecided{};
   RealSet sorted;
   for (Piece& piece : pieces) {
     if (compare_endpoints(piece.low, piece.high, true, false) > 0) continue;  // empty
-    auto place = sorted.begin();
-    while (place != sorted.end() && compare_endpoints(place->low, piece.low, true, true) < 0) ++place;
-    sorted.insert(place, std::move(piece));
+    auto position = sorted.begin();
+    while (position != sorted.end() && compare_endpoints(position->low, piece.low, true, true) < 0) ++position;
+    sorted.insert(position, std::move(piece));
   }
   RealSet merged;
   for (Piece& piece : sorted) {
@@ -248,7 +252,8 @@ RealSet Evaluator::normalized(RealSet pieces) {
 
 RealSet Evaluator::intersection(const RealSet& a, const RealSet& b) {
   RealSet result;
-  if (a.size() * b.size() > 256) throw Undecided{};
+  constexpr size_t kMaxPairs = 256;
+  if (a.size() * b.size() > kMaxPairs) throw Undecided{};
   for (const Piece& x : a)
     for (const Piece& y : b)
       result.push_back({compare_endpoints(x.low, y.low, true, true) >= 0 ? x.low : y.low,
@@ -300,16 +305,16 @@ std::optional<RealSet> Evaluator::as_reals(const Value& value) {
 
 std::optional<RealSet> Evaluator::to_single_set(const Value& list) {
   RealSet all, common{Piece{}};
-  bool about_one = true, disjoint = true;
+  bool have_subject = true, disjoint = true;
   for (const Value& item : list.items) {
     const std::optional<RealSet> part = as_reals(item);
     if (!part || item.kind == Value::Kind::kSet || item.subject != list.items[0].subject) return std::nullopt;
-    about_one = about_one && !item.subject.empty();
+    have_subject = have_subject && !item.subject.empty();
     disjoint = disjoint && intersection(all, *part).empty();
     common = intersection(common, *part);
     all.insert(all.end(), part->begin(), part->end());
   }
-  if (!list.is_alternative && about_one && !common.empty()) return common;
+  if (!list.is_alternative && have_subject && !common.empty()) return common;
   if (!list.is_alternative && !disjoint) return std::nullopt;
   return normalized(std::move(all));
 }
@@ -346,11 +351,11 @@ Value Evaluator::combine_sets(const Node& node) {
 
 Value Evaluator::set_builder(const Node& node) {
   const Node& left = *node.children[0];
-  const Node& about =
+  const Node& variable =
       left.kind == Kind::kRelation && left.names.size() == 1 && left.names[0] == "in" ? *left.children[0] : left;
-  if (&about != &left && left.children[1]->kind != Kind::kReals) throw Undecided{};
+  if (&variable != &left && left.children[1]->kind != Kind::kReals) throw Undecided{};
   Value condition = value(*node.children[1]);
-  if (!is_variable(about) || condition.kind != Value::Kind::kReals || condition.subject != about.name)
+  if (!is_variable(variable) || condition.kind != Value::Kind::kReals || condition.subject != variable.name)
     throw Undecided{};
   condition.subject.clear();
   return condition;

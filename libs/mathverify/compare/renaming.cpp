@@ -72,10 +72,10 @@ bool counts_periods(const Node& node, std::string_view name, bool in_period = fa
   const bool is_transparent = is_product || node.kind == Kind::kSum || node.kind == Kind::kNegative ||
                               node.kind == Kind::kQuotient || node.kind == Kind::kPlusMinus ||
                               node.kind == Kind::kList || node.kind == Kind::kRelation || node.kind == Kind::kSet;
-  const bool below = is_transparent && (in_period || (is_product && has_angle(node)));
+  const bool children_in_period = is_transparent && (in_period || (is_product && has_angle(node)));
   return std::all_of(node.children.begin(), node.children.end(), [&](const auto& child) {
     const bool is_membership = child->kind == Kind::kRelation && child->names[0] == "in";
-    return is_membership || counts_periods(*child, name, below);
+    return is_membership || counts_periods(*child, name, children_in_period);
   });
 }
 

@@ -40,7 +40,7 @@ bool is_degrees(const Node& node) {
   return node.kind == Kind::kProduct && node.children[0]->kind == Kind::kDegree && is_temperature(*node.children[1]);
 }
 
-bool is_minus_one_sign(const Node& node) {
+bool is_negative_constant(const Node& node) {
   return node.kind == Kind::kNegative && node.children[0]->kind == Kind::kConstant;
 }
 
@@ -60,20 +60,20 @@ Value Evaluator::value(const Node& node) {
       node.kind == Kind::kList || node.kind == Kind::kSet || node.kind == Kind::kMatrix || node.kind == Kind::kRelation;
   if (!composite && plus_minus_ == 0 && contains(node, Kind::kPlusMinus)) {
     if (count(node, Kind::kPlusMinus) > 1) throw Undecided{};
-    Value both{.kind = Value::Kind::kList, .is_alternative = true};
+    Value alternatives{.kind = Value::Kind::kList, .is_alternative = true};
     for (const int sign : {1, -1}) {
       plus_minus_ = sign;
-      both.items.push_back(value(node));
+      alternatives.items.push_back(value(node));
     }
     plus_minus_ = 0;
-    return both;
+    return alternatives;
   }
   switch (node.kind) {
     case Kind::kConstant:
       if (node.name == "infinity") return {.kind = Value::Kind::kInfinity, .form = algebra_.number(Rational(1))};
       break;
     case Kind::kNegative:
-      if (is_minus_one_sign(node) && node.children[0]->name == "infinity")
+      if (is_negative_constant(node) && node.children[0]->name == "infinity")
         return {.kind = Value::Kind::kInfinity, .form = algebra_.number(Rational(-1))};
       if (node.children[0]->kind == Kind::kPercent || is_degrees(*node.children[0])) {
         Value inner = value(*node.children[0]);
@@ -234,11 +234,12 @@ Value Evaluator::group(const Node& node) {
     result.items.push_back(value(*child));
     if (result.items.back().kind == Value::Kind::kList) throw Undecided{};
   }
-  const bool rows = node.name == "[]" && std::all_of(result.items.begin(), result.items.end(), [&](const Value& item) {
-                      return item.kind == Value::Kind::kGroup && item.brackets == "[]" &&
-                             item.items.size() == result.items[0].items.size();
-                    });
-  if (!rows) return result;
+  const bool is_matrix =
+      node.name == "[]" && std::all_of(result.items.begin(), result.items.end(), [&](const Value& item) {
+        return item.kind == Value::Kind::kGroup && item.brackets == "[]" &&
+               item.items.size() == result.items[0].items.size();
+      });
+  if (!is_matrix) return result;
   Value matrix{.kind = Value::Kind::kMatrix, .columns = result.items[0].items.size()};
   for (Value& row : result.items)
     for (Value& cell : row.items) {
@@ -317,8 +318,8 @@ Form Evaluator::big_operator(const Node& node) {
     throw Undecided{};
   const bool is_sum = node.name == "sum";
   Form result = algebra_.number(Rational(is_sum ? 0 : 1));
-  for (Rational at = *low; at <= *high; at = at + Rational(1)) {
-    counters_[counter] = at;
+  for (Rational index = *low; index <= *high; index = index + Rational(1)) {
+    counters_[counter] = index;
     const Form term = scalar(*node.children[0]);
     result = is_sum ? algebra_.add(result, term) : algebra_.multiply(result, term);
   }
@@ -326,7 +327,7 @@ Form Evaluator::big_operator(const Node& node) {
   return result;
 }
 
-/// \\sqrt{(x - 2)^2}, which is |x - 2| since variables are real.
+/// True for \sqrt{(x - 2)^2}, which is |x - 2| because variables are real.
 bool Evaluator::is_square_of_variables(const Node& root) {
   const Node& inner = *root.children[0];
   if (inner.kind != Kind::kPower || inner.children[1]->kind != Kind::kNumber || inner.children[1]->value != Rational(2))
@@ -367,9 +368,9 @@ Form Evaluator::function(const Node& node) {
   }
   if (name == "exp") return algebra_.power(algebra_.euler(), a);
   if (name == "sinh" || name == "cosh" || name == "tanh") {
-    const Form up = algebra_.power(algebra_.euler(), a),
-               down = algebra_.power(algebra_.euler(), algebra_.scale(a, Rational(-1)));
-    const Form difference = algebra_.subtract(up, down), sum = algebra_.add(up, down);
+    const Form growing = algebra_.power(algebra_.euler(), a),
+               decaying = algebra_.power(algebra_.euler(), algebra_.scale(a, Rational(-1)));
+    const Form difference = algebra_.subtract(growing, decaying), sum = algebra_.add(growing, decaying);
     if (name == "tanh") return algebra_.divide(difference, sum);
     return algebra_.scale(name == "sinh" ? difference : sum, Rational(Integer(1), Integer(2)));
   }
@@ -396,7 +397,7 @@ Form Evaluator::function(const Node& node) {
 std::string Evaluator::to_string(const Value& value) const {
   constexpr size_t kMaxLength = 1000;
   std::string text, separator;
-  const auto combine_relations = [&](const char* between) {
+  const auto join_items = [&](const char* between) {
     std::string result;
     for (const Value& item : value.items) {
       if (result.size() > kMaxLength) return result + "...";
@@ -412,13 +413,13 @@ std::string Evaluator::to_string(const Value& value) const {
       text = algebra_.to_string(value.form) == "1" ? "infinity" : "-infinity";
       break;
     case Value::Kind::kGroup:
-      text = value.brackets.substr(0, 1) + combine_relations(", ") + value.brackets.substr(1);
+      text = value.brackets.substr(0, 1) + join_items(", ") + value.brackets.substr(1);
       break;
     case Value::Kind::kSet:
-      text = "{" + combine_relations(", ") + "}";
+      text = "{" + join_items(", ") + "}";
       break;
     case Value::Kind::kList:
-      text = combine_relations(", ");
+      text = join_items(", ");
       break;
     case Value::Kind::kMatrix: {
       for (size_t i = 0; i < value.items.size() && text.size() < kMaxLength; ++i)
@@ -427,7 +428,7 @@ std::string Evaluator::to_string(const Value& value) const {
       break;
     }
     case Value::Kind::kRatio:
-      text = combine_relations(":");
+      text = join_items(":");
       break;
     case Value::Kind::kEquation:
       text = algebra_.to_string(value.form) + " = 0";

@@ -74,8 +74,8 @@ class Evaluator {
   Value inequality(const Node& left, const std::string& sign, const Node& right);
   Value excluding(const Form& a, const std::vector<Value>& excluded);
   Value solve(const Form& difference, const std::string& sign);  // inequality.cpp
-  Value solve_absolute(const Value& general, int absolute, const Form& bound, bool is_below);
-  Value solve_quadratic(const Value& general, int variable, const Form& a, const Form& b, const Form& c);
+  Value solve_absolute(const Value& unsolved, int absolute, const Form& bound, bool is_below);
+  Value solve_quadratic(const Value& unsolved, int variable, const Form& a, const Form& b, const Form& c);
   Value group(const Node& node);
   Value list(const Node& node);
   Value fill_in_otherwise(Value pieces);

@@ -89,11 +89,15 @@ size_t end_of_answer_cue(std::string_view text, size_t at) {
   const bool is_short = !is_word_at(text, at, "answer");
   if (is_short && !(is_word_at(text, at, "ans") && (at == 0 || std::isspace(static_cast<unsigned char>(text[at - 1])))))
     return 0;
-  const size_t word_end = at + (is_short ? 3 : 6);
+  constexpr size_t kMaxSeparators = 8;
+  const size_t word_end = at + std::string_view(is_short ? "ans" : "answer").size();
   size_t next = word_end;
   bool has_cue = false;
-  if (is_short && next < text.size() && text[next] == '.') has_cue = ++next != 0;
-  for (; is_cue_separator(text, next) && next < word_end + 8; ++next) has_cue |= text[next] == ':';
+  if (is_short && next < text.size() && text[next] == '.') {
+    ++next;
+    has_cue = true;
+  }
+  for (; is_cue_separator(text, next) && next < word_end + kMaxSeparators; ++next) has_cue |= text[next] == ':';
   if (is_word_at(text, next, "is") && is_cue_separator(text, next + 2)) {
     next += 2;
     has_cue = true;
@@ -228,11 +232,14 @@ std::optional<std::string> extract_math_answer(std::string_view completion) {
     const std::optional<std::string_view> rest = text_after_answer_cue(*box);  // \boxed{\text{Answer: } 5}
     return clean_answer(rest ? *rest : std::string_view(*box));
   }
-  if (const size_t mark = completion.rfind("####"); mark != std::string_view::npos)
-    return clean_answer(first_line(trimmed(completion.substr(mark + 4))));
+  constexpr std::string_view kMark = "####", kOpeningTag = "<answer>";
+  if (const size_t mark = completion.rfind(kMark); mark != std::string_view::npos)
+    return clean_answer(first_line(trimmed(completion.substr(mark + kMark.size()))));
   if (const size_t close = completion.rfind("</answer>"); close != std::string_view::npos)
-    if (const size_t open = completion.substr(0, close).rfind("<answer>"); open != std::string_view::npos)
-      return clean_answer(completion.substr(open + 8, close - open - 8));
+    if (const size_t open = completion.substr(0, close).rfind(kOpeningTag); open != std::string_view::npos) {
+      const size_t begin = open + kOpeningTag.size();
+      return clean_answer(completion.substr(begin, close - begin));
+    }
   if (const std::optional<std::string_view> rest = text_after_answer_cue(completion)) return clean_answer(*rest);
   const std::string_view all = strip_code_fence(trimmed(completion));
   if (all.empty()) return std::nullopt;

@@ -33,9 +33,9 @@ class ChoiceReader {
   explicit ChoiceReader(std::string_view text) : rest_(text) {}
 
   /// Takes the characters before the next word.
-  std::string_view marks() { return take(std::find_if(rest_.begin(), rest_.end(), is_word)); }
+  std::string_view take_marks() { return take(std::find_if(rest_.begin(), rest_.end(), is_word)); }
   /// Takes the next word in lower case; empty at the end.
-  std::string word() {
+  std::string take_word() {
     std::string result(take(std::find_if_not(rest_.begin(), rest_.end(), is_word)));
     for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
     return result;
@@ -62,21 +62,21 @@ constexpr std::array<std::string_view, 10> kTrailWords = {"is",     "the",    "c
 
 /// True if the text after a letter does not change that it is the chosen one.
 bool is_chosen_letter(ChoiceReader rest, char letter) {
-  const std::string_view marks = rest.marks();
-  std::string word = rest.word();
+  const std::string_view marks = rest.take_marks();
+  std::string word = rest.take_word();
   if (marks.find_first_of("/&+=^<>|#@") != std::string_view::npos) return false;  // "A/B", "C++", "x = 5"
   if (word.empty()) return true;
-  if (marks[0] == '-' || marks[0] == '(') return false;                                   // "A-level", "f(x)"
-  const bool labels = std::string_view(").:]").find(marks[0]) != std::string_view::npos;  // "B) 12"
+  if (marks[0] == '-' || marks[0] == '(') return false;                                     // "A-level", "f(x)"
+  const bool is_label = std::string_view(").:]").find(marks[0]) != std::string_view::npos;  // "B) 12"
   if (word == "and" || word == "or") {
-    rest.marks();
-    return labels && !is_single_letter(rest.word());
+    rest.take_marks();
+    return is_label && !is_single_letter(rest.take_word());
   }
   if (is_single_letter(word) && word[0] != letter)  // "A, B", but "B. A cat"
-    return labels && (word == "a" || word == "i") && rest.starts_with(' ');
+    return is_label && (word == "a" || word == "i") && rest.starts_with(' ');
   if (marks != " ") return true;  // "B. Paris", "B, Paris", "B (Paris)"
   if (word == "because" || word == "since") return true;
-  for (; is_one_of(word, kTrailWords); word = rest.word()) rest.marks();  // "B is the correct answer"
+  for (; is_one_of(word, kTrailWords); word = rest.take_word()) rest.take_marks();  // "B is the correct answer"
   return word.empty();
 }
 
@@ -85,12 +85,12 @@ bool is_chosen_letter(ChoiceReader rest, char letter) {
 std::optional<char> extract_choice(std::string_view answer) {
   const std::string plain = strip_latex_and_bold(answer);
   ChoiceReader reader(plain);
-  reader.marks();
-  std::string word = reader.word();
+  reader.take_marks();
+  std::string word = reader.take_word();
   while (is_one_of(word, kLeadWords)) {
     ChoiceReader ahead = reader;
-    ahead.marks();
-    const std::string next = ahead.word();
+    ahead.take_marks();
+    const std::string next = ahead.take_word();
     if (word == "i" && !is_one_of(next, kLeadWords)) break;  // "i" is the choice I, not the pronoun
     reader = ahead;
     word = next;

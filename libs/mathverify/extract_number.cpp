@@ -73,8 +73,14 @@ std::optional<NumberSpan> parse_number_at(std::string_view text, size_t begin) {
   const auto has_group = [&] {
     return peek(0) == separator && is_digit(peek(1)) && is_digit(peek(2)) && is_digit(peek(3)) && !is_digit(peek(4));
   };
-  while (!number.empty() && is_among(separator, ", ") && has_group()) ++at, take_digits();
-  if (peek(0) == '.' && is_digit(peek(1))) number += text[at++], take_digits();
+  while (!number.empty() && is_among(separator, ", ") && has_group()) {
+    ++at;
+    take_digits();
+  }
+  if (peek(0) == '.' && is_digit(peek(1))) {
+    number += text[at++];
+    take_digits();
+  }
   const size_t sign = peek(1) == '-' || peek(1) == '+' ? 1 : 0;
   if (is_among(peek(0), "eE") && is_digit(peek(1 + sign))) {
     number += 'e';
@@ -87,16 +93,16 @@ std::optional<NumberSpan> parse_number_at(std::string_view text, size_t begin) {
 }
 
 std::vector<NumberSpan> find_numbers(std::string_view text) {
-  std::vector<NumberSpan> found;
+  std::vector<NumberSpan> numbers;
   for (size_t at = 0; at < text.size(); ++at) {
     const bool is_point = text[at] == '.' && at + 1 < text.size() && is_digit(text[at + 1]);
     if (!is_digit(text[at]) && !is_point) continue;
     const std::optional<NumberSpan> number = parse_number_at(text, at);
     if (!number) return {};  // does not fit a double
-    found.push_back(*number);
+    numbers.push_back(*number);
     at = number->end - 1;
   }
-  return found;
+  return numbers;
 }
 
 /// True if the text after a number continues the formula: "3x", "3 + x", "3^2", "3!", but not "3 cm", "3rd" and "3.".

@@ -103,8 +103,8 @@ Interval Numeric::exponential(const Interval& a) {
   constexpr size_t kHalvings = 8;
   const Integer middle = (a.low + a.high) >> 1;
   if (middle.abs().bits() > precision_ + 13) throw Undecided{};  // beyond e^8192
-  const int64_t power_of_two = Integer::divide_floor(middle, log_two().low).first.to_int64();
-  const Interval shift = multiply(exact(Rational(power_of_two)), log_two());
+  const int64_t binary_exponent = Integer::divide_floor(middle, log_two().low).first.to_int64();
+  const Interval shift = multiply(exact(Rational(binary_exponent)), log_two());
   Interval rest = add(a, negate(shift));
   rest = {rest.low >> kHalvings, ceiling_shift(rest.high, kHalvings)};
   if (rest.high.abs().bits() >= precision_ || rest.low.abs().bits() >= precision_) throw Undecided{};
@@ -115,19 +115,20 @@ Interval Numeric::exponential(const Interval& a) {
   }
   sum = add(sum, {Integer(-4), Integer(4)});  // the remainder of the series is below the last term
   for (size_t i = 0; i < kHalvings; ++i) sum = multiply(sum, sum);
-  if (power_of_two >= 0)
-    return {sum.low << static_cast<size_t>(power_of_two), sum.high << static_cast<size_t>(power_of_two)};
-  return {sum.low >> static_cast<size_t>(-power_of_two), ceiling_shift(sum.high, static_cast<size_t>(-power_of_two))};
+  if (binary_exponent >= 0)
+    return {sum.low << static_cast<size_t>(binary_exponent), sum.high << static_cast<size_t>(binary_exponent)};
+  return {sum.low >> static_cast<size_t>(-binary_exponent),
+          ceiling_shift(sum.high, static_cast<size_t>(-binary_exponent))};
 }
 
 Interval Numeric::logarithm(const Interval& a) {
   if (a.low.sign() <= 0) throw Undecided{};
-  const int64_t power_of_two = static_cast<int64_t>(a.high.bits()) - static_cast<int64_t>(precision_);
+  const int64_t binary_exponent = static_cast<int64_t>(a.high.bits()) - static_cast<int64_t>(precision_);
   Interval x = a;
-  if (power_of_two > 0)
-    x = {a.low >> static_cast<size_t>(power_of_two), ceiling_shift(a.high, static_cast<size_t>(power_of_two))};
+  if (binary_exponent > 0)
+    x = {a.low >> static_cast<size_t>(binary_exponent), ceiling_shift(a.high, static_cast<size_t>(binary_exponent))};
   else
-    x = {a.low << static_cast<size_t>(-power_of_two), a.high << static_cast<size_t>(-power_of_two)};
+    x = {a.low << static_cast<size_t>(-binary_exponent), a.high << static_cast<size_t>(-binary_exponent)};
   const Interval one = exact(Rational(1));
   const Interval y = divide(add(x, negate(one)), add(x, one)), square = multiply(y, y);
   if (y.low.abs().bits() >= precision_) throw Undecided{};  // the enclosure is too wide
@@ -137,7 +138,7 @@ Interval Numeric::logarithm(const Interval& a) {
     sum = add(sum, divide(power, exact(Rational(n))));
   }
   sum = add(sum, {Integer(-4), Integer(4)});
-  return add(add(sum, sum), multiply(exact(Rational(power_of_two)), log_two()));
+  return add(add(sum, sum), multiply(exact(Rational(binary_exponent)), log_two()));
 }
 
 Interval Numeric::arctangent(const Interval& a) {

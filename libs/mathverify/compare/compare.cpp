@@ -138,7 +138,7 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
     const std::optional<std::vector<Value>> values = assigned_values(*list);
     const bool has_subject =
         std::any_of(list->items.begin(), list->items.end(), [](const Value& item) { return !item.subject.empty(); });
-    if (!values && has_subject) return false;  // x = 2 or x = 3 is not a match_kinds
+    if (!values && has_subject) return false;  // x = 2 or x = 3 is not a pair
     const std::optional<std::vector<Value>> named = values ? assigned_values(*group) : std::nullopt;
     return ordered(values ? *values : list->items, named ? *named : group->items);
   }

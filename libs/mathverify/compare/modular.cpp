@@ -21,7 +21,7 @@ uint64_t power(uint64_t base, uint64_t exponent) {
 }
 
 /// The inverse modulo the prime, by Fermat's little theorem.
-uint64_t inverse(uint64_t value) { return power(value, kPrime - 2); }
+uint64_t modular_inverse(uint64_t value) { return power(value, kPrime - 2); }
 
 uint64_t reduce(const Integer& value) {
   const uint64_t magnitude = static_cast<uint64_t>(
@@ -62,7 +62,7 @@ class Evaluation {
       case Node::Kind::kNumber: {
         const uint64_t denominator = reduce(node.value.denominator());
         if (denominator == 0) throw Undecided{};
-        result.value = multiply(reduce(node.value.numerator()), inverse(denominator));
+        result.value = multiply(reduce(node.value.numerator()), modular_inverse(denominator));
         break;
       }
       case Node::Kind::kVariable: {
@@ -89,7 +89,7 @@ class Evaluation {
       case Node::Kind::kQuotient: {
         const Residue a = child(0), b = child(1);
         if (b.value == 0) throw Undecided{};
-        result = {multiply(a.value, inverse(b.value)), a.degree + b.degree};
+        result = {multiply(a.value, modular_inverse(b.value)), a.degree + b.degree};
         break;
       }
       case Node::Kind::kPower: {

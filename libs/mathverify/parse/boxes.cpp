@@ -56,7 +56,7 @@ class BoxReader {
     }
     if (boxes_.empty()) return std::nullopt;
     std::string answer;
-    for (const auto& [separator, content] : boxes_) (answer += separator) += content;
+    for (const auto& [separator, content] : boxes_) answer.append(separator).append(content);
     return answer;
   }
 
@@ -88,14 +88,16 @@ class BoxReader {
     const std::string_view separator =
         !boxes_.empty() && begin >= end_ ? separator_between(text_.substr(end_, begin - end_)) : "";
     if (separator.empty()) boxes_.clear();
-    boxes_.emplace_back(separator, content);
+    boxes_.push_back({separator, content});
     end_ = end;
   }
 
   std::string_view text_;
   std::vector<Open> open_{};
-  std::vector<std::pair<std::string_view, std::string_view>>
-      boxes_{};     // by what it is joined to the one before, and it
+  struct Box {
+    std::string_view separator, content;  // the separator joins it to the previous box
+  };
+  std::vector<Box> boxes_{};
   size_t end_ = 0;  // end of the last box
 };
 

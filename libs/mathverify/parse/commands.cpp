@@ -55,10 +55,10 @@ NodePointer Parser::latex_argument() {
 }
 
 NodePointer Parser::fraction(const std::string& name) {
-  NodePointer above = latex_argument();
-  NodePointer below = latex_argument();
-  if (name.ends_with("binom")) return parent(Kind::kFunction, "binomial", std::move(above), std::move(below));
-  return parent(Kind::kQuotient, "", std::move(above), std::move(below));
+  NodePointer numerator = latex_argument();
+  NodePointer denominator = latex_argument();
+  if (name.ends_with("binom")) return parent(Kind::kFunction, "binomial", std::move(numerator), std::move(denominator));
+  return parent(Kind::kQuotient, "", std::move(numerator), std::move(denominator));
 }
 
 NodePointer Parser::square_root(bool is_latex) {
@@ -103,14 +103,16 @@ NodePointer Parser::function(std::string name) {
   if (has_base) base = number();  // log2(8)
   name = canonical_function(name);
   while (peek().is("_") || peek().is("^")) {
-    if (take_symbol("_"))
+    if (take_symbol("_")) {
       base = latex_argument();
-    else
-      ++at_, power = exponent();
+    } else {
+      ++at_;
+      power = exponent();
+    }
   }
-  const bool several = name == "gcd" || name == "lcm" || name == "max" || name == "min" || name == "binom";
+  const bool takes_list = name == "gcd" || name == "lcm" || name == "max" || name == "min" || name == "binom";
   NodePointer argument;
-  if (several) {
+  if (takes_list) {
     if (!peek().is("(") && !peek().is_command("{") && !peek().is("{")) throw Undecided{};
     argument = primary();
     if (argument->kind != Kind::kGroup && argument->kind != Kind::kSet) throw Undecided{};
@@ -180,7 +182,7 @@ NodePointer Parser::decorated(const std::string& name) {
     inner += is_dotless ? token.text.substr(0, 1) : token.text;
   } while (braced && !peek().is("}"));
   if (braced) expect("}");
-  if (inner == "i") return node(Kind::kConstant, "i");  // the unit vectors, written like \\mathbf{i}
+  if (inner == "i") return node(Kind::kConstant, "i");  // the unit vectors, written like \mathbf{i}
   if (inner == "j" || inner == "k") return node(Kind::kVariable, inner);
   return node(Kind::kVariable, name + "(" + inner + ")");
 }

@@ -10,6 +10,7 @@ namespace keel::math {
 namespace {
 
 constexpr size_t kMaxTokens = 3000;
+constexpr int kMaxTextNesting = 8;
 
 // Commands that only affect formatting.
 constexpr std::array<std::string_view, 45> kFormattingCommands = {
@@ -31,7 +32,7 @@ constexpr std::array<std::string_view, 10> kLineEnvironments = {"equation", "equ
 class Lexer {
  public:
   explicit Lexer(std::string_view text, int depth = 0) : text_(text), depth_(depth) {
-    if (depth > 8) throw Undecided{};
+    if (depth > kMaxTextNesting) throw Undecided{};
   }
 
   std::vector<Token> run() {
@@ -110,7 +111,7 @@ class Lexer {
                         !starts_with("\\mbox") && !starts_with("\\quad");
     if (!in_cases_ || aligns || tokens_.empty() || tokens_.back().is(";") || is_relation(tokens_.back())) return;
     drop_comma();
-    push(Token::Kind::kSymbol, "&&");  // of a matrix it is "&"
+    push(Token::Kind::kSymbol, "&&");  // "&" separates the cells of a matrix
   }
 
   void drop_comma() {
@@ -242,7 +243,7 @@ class Lexer {
     push(Token::Kind::kCommand, command + ":" + name);
   }
 
-  /// True at the [4pt] of \\\\[4pt], which is only vertical space.
+  /// True at the [4pt] of \\[4pt], which is only vertical space.
   bool starts_with_length() const {
     const size_t unit = text_.find_first_not_of("0123456789.-", at_ + 1);
     return unit != std::string_view::npos && unit + 2 < text_.size() && text_[unit + 2] == ']' &&

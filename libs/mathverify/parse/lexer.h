@@ -35,7 +35,8 @@ struct Token {
 constexpr size_t kMaxAnswer = 20'000;  // bytes
 
 /// Converts Unicode characters (fullwidth digits, minus signs, fractions, superscripts, Greek) to ASCII or LaTeX. Drops
-/// dollar signs that delimit formulas; one that means money becomes "\$". Throws Undecided beyond kMaxAnswer.
+/// dollar signs that delimit formulas; one that means money becomes "\$". Unsupported characters become \x01. Throws
+/// Undecided beyond kMaxAnswer.
 std::string to_ascii(std::string_view utf8);
 
 /// Tokenizes LaTeX or plain text; the last token is kEnd. Throws Undecided if the text is too long.

@@ -26,7 +26,7 @@ Parser::Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
   if (tokens_.size() > 3 && std::all_of(tokens_.begin(), tokens_.end() - 1, is_capital)) throw Undecided{};
 }
 
-/// Keeps the last part of "x^2 = 4 \\implies x = \\pm 2".
+/// Keeps the last part of "x^2 = 4 \implies x = \pm 2".
 void Parser::drop_premises() {
   if (tokens_[0].is_command("approx") || tokens_[0].is_command("to")) tokens_.erase(tokens_.begin());
   drop_evaluated_expression();
@@ -40,7 +40,7 @@ void Parser::drop_premises() {
   }
 }
 
-/// Keeps the result of "\\int_0^1 x^2 dx = 1/3".
+/// Keeps the result of "\int_0^1 x^2 dx = 1/3".
 void Parser::drop_evaluated_expression() {
   if (!tokens_[0].is_command("int") && !tokens_[0].is_command("lim")) return;
   int depth = 0;
@@ -168,7 +168,9 @@ NodePointer Parser::list() {
 NodePointer Parser::case_piece(NodePointer value) {
   const auto take_word = [&](std::initializer_list<std::string_view> words) {
     const bool is_name = peek().kind == Token::Kind::kWord || peek().kind == Token::Kind::kText;
-    return is_name && std::find(words.begin(), words.end(), peek().text) != words.end() && ++at_ != 0;
+    const bool found = is_name && std::find(words.begin(), words.end(), peek().text) != words.end();
+    if (found) ++at_;
+    return found;
   };
   NodePointer result = parent(Kind::kPiece, "", std::move(value));
   if (take_word({"otherwise", "else", "elsewhere"})) return result;
@@ -185,9 +187,9 @@ NodePointer Parser::attach_cases(NodePointer list) {
   NodePointer& first = list->children[0]->children[0];
   if (first->kind != Kind::kRelation) return list;
   if (first->names.size() != 1 || first->names[0] != "=") throw Undecided{};
-  NodePointer about = std::move(first->children[0]), value = std::move(first->children[1]);
+  NodePointer left_side = std::move(first->children[0]), value = std::move(first->children[1]);
   first = std::move(value);
-  NodePointer result = parent(Kind::kRelation, "", std::move(about), std::move(list));
+  NodePointer result = parent(Kind::kRelation, "", std::move(left_side), std::move(list));
   result->names.push_back("=");
   return result;
 }
@@ -357,9 +359,9 @@ bool Parser::at_times_ten() const {
 /// True at the C of 6C3 and {}_6 C_3, and at the P of 6P3.
 bool Parser::at_combinations(const Node& left) const {
   const bool is_c = peek().kind == Token::Kind::kLetter && (peek().text == "C" || peek().text == "P");
-  const Token& below = peek(peek(1).is("_") ? 2 : 1);
-  return is_c && left.kind == Kind::kNumber && left.is_plain_integer && !peek().space_before && !below.space_before &&
-         (below.kind == Token::Kind::kNumber || (peek(1).is("_") && below.is("{")));
+  const Token& lower = peek(peek(1).is("_") ? 2 : 1);
+  return is_c && left.kind == Kind::kNumber && left.is_plain_integer && !peek().space_before && !lower.space_before &&
+         (lower.kind == Token::Kind::kNumber || (peek(1).is("_") && lower.is("{")));
 }
 
 /// Parses implicit products and mixed numbers: 2x, 1 1/2, 3!3!.
@@ -373,9 +375,9 @@ NodePointer Parser::implicit_product(NodePointer left) {
   NodePointer right = factor();
   if (is_number && !may_multiply) {
     if (!right->is_plain_integer || !take_symbol("/")) throw Undecided{};
-    NodePointer below = factor();
-    if (below->kind != Kind::kNumber || !below->is_plain_integer) throw Undecided{};
-    right = parent(Kind::kQuotient, "", std::move(right), std::move(below));
+    NodePointer denominator = factor();
+    if (denominator->kind != Kind::kNumber || !denominator->is_plain_integer) throw Undecided{};
+    right = parent(Kind::kQuotient, "", std::move(right), std::move(denominator));
   }
   const bool is_fraction = right->kind == Kind::kQuotient && right->children[0]->kind == Kind::kNumber &&
                            right->children[0]->is_plain_integer && right->children[1]->kind == Kind::kNumber &&

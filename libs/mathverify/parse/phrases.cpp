@@ -114,10 +114,8 @@ std::optional<std::vector<Token>> replace_integer_remark(const std::vector<Token
                                                        "for integer", "for every integer"};
   const auto condition = [&](size_t start, const Token& letter, std::string_view set) {
     const bool has_comma = tokens[start - 1].is(",");
-    std::vector<Token> result =
-        replace_range(tokens, start, tokens.size() - 1 - start,
-                      std::string(has_comma ? "" : ",") + letter.text + "\\in\\mathbb{" + std::string(set) + "}");
-    return result;
+    return replace_range(tokens, start, tokens.size() - 1 - start,
+                         std::string(has_comma ? "" : ",") + letter.text + "\\in\\mathbb{" + std::string(set) + "}");
   };
   for (size_t at = 2; at + 1 < tokens.size(); ++at) {
     if (tokens[at].kind == Kind::kLetter)

@@ -79,13 +79,13 @@ std::vector<std::string_view> split(std::string_view text) {
 std::string canonical_date(std::string_view text) {
   static constexpr std::string_view kMonths[] = {"january", "february", "march",     "april",   "may",      "june",
                                                  "july",    "august",   "september", "october", "november", "december"};
-  static constexpr std::string_view kBetween[] = {",", ".", "of", "the", "th", "st", "nd", "rd"};
+  static constexpr std::string_view kIgnoredWords[] = {",", ".", "of", "the", "th", "st", "nd", "rd"};
   constexpr size_t kMaxWords = 8;
   std::string month, day, year;
   const std::vector<std::string_view> words = split(text.substr(0, 100));
   if (words.size() > kMaxWords || text.size() > 100) return "";
   for (const std::string_view word : words) {
-    if (std::find(std::begin(kBetween), std::end(kBetween), word) != std::end(kBetween)) continue;
+    if (std::find(std::begin(kIgnoredWords), std::end(kIgnoredWords), word) != std::end(kIgnoredWords)) continue;
     if (std::all_of(word.begin(), word.end(), is_digit)) {
       std::string& part = word.size() <= 2 ? day : year;
       if (!part.empty()) return "";

@@ -108,7 +108,7 @@ NodePointer Parser::postfix(NodePointer base) {
   }
 }
 
-/// Parses the 15' of 30^\\circ 15'.
+/// Parses the 15' of 30^\circ 15'.
 NodePointer Parser::attach_arc_minutes(NodePointer degrees) {
   if (peek().kind != Token::Kind::kNumber || !peek(1).is("'") || peek(2).is("'")) return degrees;
   NodePointer minutes = number(), sixty = node(Kind::kNumber, "60");
@@ -198,9 +198,9 @@ NodePointer Parser::letter() {
   if (NodePointer point = labelled_point(name)) return point;
   if (name == "C" && peek().is("_") && (peek(2).is("^") || (peek(1).is("{") && peek(4).is("^")))) {  // C_6^3, C_{10}^3
     ++at_;
-    NodePointer above = latex_argument();
+    NodePointer upper = latex_argument();
     expect("^");
-    return parent(Kind::kFunction, "binomial", std::move(above), latex_argument());
+    return parent(Kind::kFunction, "binomial", std::move(upper), latex_argument());
   }
   if (take_symbol("_")) name += "_" + subscript();
   while (take_symbol("'")) name += "'";
@@ -209,7 +209,7 @@ NodePointer Parser::letter() {
   return node(Kind::kVariable, name);
 }
 
-/// A(2, -1) names a point.
+/// Parses A(2, -1), a named point.
 NodePointer Parser::labelled_point(const std::string& name) {
   const bool is_label = name[0] >= 'A' && name[0] <= 'Z' && name != "C" && peek().is("(") && !peek().space_before;
   if (!is_label) return nullptr;
@@ -352,18 +352,18 @@ NodePointer Parser::braces() {
   if (is_builder) return set_body("}");  // {x | x > 2}
   if (take_symbol("}")) {
     if (take_symbol("_") || take_symbol("^")) {  // {}_5 C_2
-      NodePointer above = latex_argument();
-      if (!at_combinations(*above)) throw Undecided{};
-      return above;
+      NodePointer upper = latex_argument();
+      if (!at_combinations(*upper)) throw Undecided{};
+      return upper;
     }
     return node(Kind::kEmptySet);
   }
   NodePointer inner = list();
   if (peek().is_command("choose") || peek().is_command("over")) {
     const bool choose = take().text == "choose";
-    NodePointer below = list();
-    inner = choose ? parent(Kind::kFunction, "binomial", std::move(inner), std::move(below))
-                   : parent(Kind::kQuotient, "", std::move(inner), std::move(below));
+    NodePointer lower = list();
+    inner = choose ? parent(Kind::kFunction, "binomial", std::move(inner), std::move(lower))
+                   : parent(Kind::kQuotient, "", std::move(inner), std::move(lower));
   }
   expect("}");
   if (inner->kind == Kind::kList) inner->kind = Kind::kSet;

@@ -274,7 +274,7 @@ std::string to_ascii(std::string_view utf8) {
   if (utf8.size() > kMaxAnswer) throw Undecided{};
   std::string ascii;
   ascii.reserve(utf8.size());
-  char script = 0;  // ^ or _ when the last character was a superscript or subscript
+  char last_script = 0;  // ^ or _ when the last character was a superscript or subscript
   while (!utf8.empty()) {
     const uint32_t code = take_code_point(utf8);
     if (code < 0x80) {
@@ -287,21 +287,21 @@ std::string to_ascii(std::string_view utf8) {
           std::lower_bound(std::begin(kSpellings), std::end(kSpellings), code,
                            [](const Spelling& each, uint32_t code_point) { return each.code < code_point; });
       if (found == std::end(kSpellings) || found->code != code) {
-        ascii += "\x01";  // placeholder for an unsupported character
-        script = 0;
+        ascii += "\x01";
+        last_script = 0;
         continue;
       }
       std::string_view spelling = found->ascii;
-      const char kind = spelling.size() == 4 && spelling[1] == '{' ? spelling[0] : '\0';
-      if (kind != 0 && kind == script) {  // 10\u00B2\u00B3 is 10^{23}
+      const char script = spelling.size() == 4 && spelling[1] == '{' ? spelling[0] : '\0';
+      if (script != 0 && script == last_script) {  // 10\u00B2\u00B3 is 10^{23}
         ascii.pop_back();
         spelling.remove_prefix(2);
       }
       ascii += spelling;
-      script = kind;
+      last_script = script;
       continue;
     }
-    script = 0;
+    last_script = 0;
   }
   return strip_dollar_delimiters(std::move(ascii));
 }

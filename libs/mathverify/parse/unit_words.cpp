@@ -32,8 +32,8 @@ std::string currency_of(const Token& token) {
 
 }  // namespace
 
-/// A unit of one letter, as in "5 m", "5 m/s^2", "5 N". After a number it needs a space or \text, and nothing but units
-/// may follow: "5 m + 2" has a variable.
+/// True at a unit of one letter, as in "5 m", "5 m/s^2", "5 N". After a number it needs a space or \text, and nothing
+/// but units may follow: "5 m + 2" has a variable.
 bool Parser::at_letter_unit() const {
   const Token& token = peek();
   if (token.kind != Token::Kind::kLetter || at_ == 0) return false;
@@ -210,7 +210,7 @@ NodePointer Parser::subject() {
 
 /// Parses a value with its unit, or the subject of an equation.
 NodePointer Parser::relation_side() {
-  if (NodePointer about = subject()) return about;
+  if (NodePointer subject_node = subject()) return subject_node;
   if (NodePointer amount = money()) return amount;
   return quantity();
 }

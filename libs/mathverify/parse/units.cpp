@@ -201,20 +201,21 @@ Unit parse_unit(std::string_view words) {
   if (name == "kph" || name == "kmph" || name == "kmh") return parse_unit("km per hour");
   Unit unit;
   int sign = 1, prefix = 1;
-  std::optional<std::pair<std::string, int>> last;  // the dimension an exponent belongs to, with its power
+  std::optional<std::pair<std::string, int>> last_dimension;  // the dimension an exponent belongs to, with its power
   Rational last_factor(1);
   const auto finish = [&](int power) {
-    if (!last) return;
+    if (!last_dimension) return;
     if (std::abs(power) > 4 || unit.dimensions.size() > 8) throw Undecided{};
-    if ((unit.dimensions[last->first] += last->second * power) == 0) unit.dimensions.erase(last->first);
+    if ((unit.dimensions[last_dimension->first] += last_dimension->second * power) == 0)
+      unit.dimensions.erase(last_dimension->first);
     unit.factor = unit.factor * last_factor.power(power);
-    last.reset();
+    last_dimension.reset();
   };
-  int pending = 1;  // sign times prefix of `last`
+  int sign_and_prefix = 1;  // sign times prefix of `last_dimension`
   for (size_t at = 0; at < words.size();) {
     const char c = words[at];
     if (c == '/') {
-      finish(pending);
+      finish(sign_and_prefix);
       sign = -1;
       ++at;
     } else if (c == '^') {
@@ -222,7 +223,7 @@ Unit parse_unit(std::string_view words) {
       const bool negative = at < words.size() && words[at] == '-';
       at += negative;
       if (at >= words.size() || words[at] < '1' || words[at] > '4') throw Undecided{};
-      finish(pending * (words[at] - '0') * (negative ? -1 : 1));
+      finish(sign_and_prefix * (words[at] - '0') * (negative ? -1 : 1));
       ++at;
     } else if (std::isalpha(static_cast<unsigned char>(c))) {
       std::string word;
@@ -230,19 +231,19 @@ Unit parse_unit(std::string_view words) {
         word += words[at++];
       const std::string mega = unit_after_mega(word);
       word = lowered(word);
-      if (last && (word == "squared" || word == "cubed")) {  // meters per second squared
-        finish(pending * (word == "squared" ? 2 : 3));
+      if (last_dimension && (word == "squared" || word == "cubed")) {  // meters per second squared
+        finish(sign_and_prefix * (word == "squared" ? 2 : 3));
         continue;
       }
       for (const std::string& form : {word, singular(word)})
         if (std::find(kModifiers.begin(), kModifiers.end(), form) != kModifiers.end()) throw Undecided{};
       if (word == "per") {
-        finish(pending);
+        finish(sign_and_prefix);
         sign = -1;
         continue;
       }
       if (word == "of" || word == "a" || word == "the") continue;
-      finish(pending);
+      finish(sign_and_prefix);
       if (word == "square" || word == "sq") {
         prefix = 2;
         continue;
@@ -253,16 +254,16 @@ Unit parse_unit(std::string_view words) {
       }
       word = mega.empty() ? singular(std::move(word)) : mega;
       const Known* known = find_unit(word);
-      last = known != nullptr ? std::pair(std::string(known->dimension), known->power) : std::pair(word, 1);
+      last_dimension = known != nullptr ? std::pair(std::string(known->dimension), known->power) : std::pair(word, 1);
       last_factor = known != nullptr ? Rational(Integer(known->numerator), Integer(known->denominator)) : Rational(1);
       if (!mega.empty()) last_factor = last_factor * Rational(1'000'000);
-      pending = sign * prefix;
+      sign_and_prefix = sign * prefix;
       prefix = 1;
     } else {
       ++at;
     }
   }
-  finish(pending);
+  finish(sign_and_prefix);
   for (const char* scale : {"c", "f", "k"})
     if (unit.dimensions.contains(scale)) unit.dimensions.erase("degree");
   return in_base_units(std::move(unit));

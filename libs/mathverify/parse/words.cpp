@@ -91,17 +91,17 @@ class WordReader {
 
   /// "minus three", "negative one half", "plus or minus 2".
   bool take_sign(std::vector<Token>& result) {
-    const bool both = word(at_) == "plus" && word(at_ + 1) == "or" && word(at_ + 2) == "minus";
-    const size_t next = at_ + (both ? 3 : 1);
-    if (!both && word(at_) != "minus" && word(at_) != "negative") return false;
+    const bool is_plus_minus = word(at_) == "plus" && word(at_ + 1) == "or" && word(at_ + 2) == "minus";
+    const size_t next = at_ + (is_plus_minus ? 3 : 1);
+    if (!is_plus_minus && word(at_) != "minus" && word(at_) != "negative") return false;
     const bool has_value =
         next < tokens_.size() && (tokens_[next].kind == Token::Kind::kNumber || tokens_[next].is_command("frac") ||
                                   tokens_[next].is_command("sqrt") || tokens_[next].is_command("infty") ||
                                   find(kSmallNumbers, word(next)) || word(next) == "infinity");
     if (!has_value) return false;
     Token sign = tokens_[at_];
-    sign.kind = both ? Token::Kind::kCommand : Token::Kind::kSymbol;
-    sign.text = both ? "pm" : "-";
+    sign.kind = is_plus_minus ? Token::Kind::kCommand : Token::Kind::kSymbol;
+    sign.text = is_plus_minus ? "pm" : "-";
     result.push_back(std::move(sign));
     at_ = next;
     return true;

@@ -156,28 +156,28 @@ std::pair<uint32_t, size_t> read_base(std::string_view text) {
       "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen"};
   if (!text.starts_with("_")) return {0, 0};
   std::string_view name = text.substr(1);
-  size_t used = 1;
+  size_t length = 1;
   if (name.starts_with("{")) {
     const size_t close = name.find('}');
     if (close == std::string_view::npos) return {0, 0};
-    used += close + 1;
+    length += close + 1;
     name = name.substr(1, close - 1);
     if (name.starts_with("\\text{")) {
       name.remove_prefix(6);
-      if (used >= text.size() || text[used] != '}') return {0, 0};
-      ++used;
+      if (length >= text.size() || text[length] != '}') return {0, 0};
+      ++length;
     }
   } else {
     size_t digits = 0;
     while (digits < name.size() && is_digit(name[digits])) ++digits;
     name = name.substr(0, digits);
-    used += digits;
+    length += digits;
   }
   uint32_t base = 0;
   if (name.size() <= 2 && all_digits(name)) base = static_cast<uint32_t>(std::stoul(std::string(name)));
   for (uint32_t i = 2; i < kNames.size(); ++i)
     if (name == kNames[i]) base = i;
-  return base < 2 || base > 36 ? std::pair<uint32_t, size_t>{0, 0} : std::pair{base, used};
+  return base < 2 || base > 36 ? std::pair<uint32_t, size_t>{0, 0} : std::pair{base, length};
 }
 
 WrittenNumber based(std::string_view digits, uint32_t base, size_t length) {

@@ -1,5 +1,5 @@
-// Hostile answers. Tests check the step counter instead of time: a step takes about one nanosecond, so
-// kMaxMathSteps is about 10 ms, and the counter does not depend on machine load.
+// Tests of hostile answers check the step counter instead of time, because it does not depend on machine load. A step
+// takes about one nanosecond, so kMaxMathSteps is about 10 ms.
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ std::vector<std::string> attacks() {
 }
 
 /// Records the slowest comparison for printing; assertions use the number of steps.
-class Slowest {
+class SlowestComparison {
  public:
   MathVerdict verify(const std::string& gold, const std::string& answer) {
     const std::clock_t start = std::clock();
@@ -78,7 +78,7 @@ class Slowest {
     }
     return verdict;
   }
-  ~Slowest() { std::printf("slowest: %.1f ms of CPU time for %s\n", milliseconds_, answer_.c_str()); }
+  ~SlowestComparison() { std::printf("slowest: %.1f ms of CPU time for %s\n", milliseconds_, answer_.c_str()); }
 
  private:
   double milliseconds_ = 0;
@@ -86,14 +86,13 @@ class Slowest {
 };
 
 TEST(MathAdversary, NoAttackCostsMoreThanTheBudget) {
-  const std::vector<std::string> all = attacks();
-  Slowest slowest;
-  for (const std::string& attack : all) {
+  SlowestComparison slowest;
+  for (const std::string& attack : attacks()) {
     for (const std::string& gold : {std::string("1"), std::string("x+1"), std::string("\\sqrt{2}"), attack + "+0"}) {
       const MathVerdict verdict = slowest.verify(gold, attack);
       EXPECT_LE(verdict.steps, kMaxMathSteps) << attack.substr(0, 60);
-      const bool is_itself = gold == attack + "+0", boxes_a_one = attack.find("boxed{1}") != std::string::npos;
-      if (!is_itself && !boxes_a_one) {
+      const bool is_itself = gold == attack + "+0", contains_boxed_one = attack.find("boxed{1}") != std::string::npos;
+      if (!is_itself && !contains_boxed_one) {
         EXPECT_FALSE(verdict.correct) << attack.substr(0, 60);
       }
       EXPECT_LT(verdict.gold.size() + verdict.answer.size(), 10'000U);
@@ -102,9 +101,9 @@ TEST(MathAdversary, NoAttackCostsMoreThanTheBudget) {
 }
 
 /// A fixed random generator, so that the same ten thousand answers are tested everywhere.
-class Dice {
+class RandomGenerator {
  public:
-  explicit Dice(uint64_t seed) : state_(seed) {}
+  explicit RandomGenerator(uint64_t seed) : state_(seed) {}
   size_t below(size_t limit) {
     state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
     return static_cast<size_t>(state_ >> 33) % limit;
@@ -114,7 +113,7 @@ class Dice {
   uint64_t state_;
 };
 
-std::string random_answer(Dice& dice) {
+std::string random_answer(RandomGenerator& random) {
   static const std::vector<std::string> pieces = {
       "1", "2", "10", "0.5", "x", "y", "e", "i", "\\pi", "+", "-", "*", "/", "^", "_", "(", ")", "[", "]", "{", "}",
       "\\{", "\\}", "|", "!", "%", ",", ";", ":", "=", "<", ">", " ", "\\frac{", "\\frac", "}{", "\\sqrt{",
@@ -124,19 +123,19 @@ std::string random_answer(Dice& dice) {
       "cm", "and", "or", "sqrt", "pi", "(A)", "yes", "\xE2\x88\x9A", "\xC2\xBD", "\xE2\x88\x92", "\xEF\xBC\x95", "\xFF",
       "\\overline{3}", "0.", "\\in", "\\mid", "\\approx", "^{", "_{", "\\mathbb{R}"};
   std::string answer;
-  for (size_t count = 1 + dice.below(30); count > 0; --count) answer += pieces[dice.below(pieces.size())];
+  for (size_t count = 1 + random.below(30); count > 0; --count) answer += pieces[random.below(pieces.size())];
   return answer;
 }
 
 TEST(MathAdversary, TenThousandGeneratedAnswersStayWithinTheBudgetAndNeverMatchAnImpossibleGold) {
-  Dice dice(7);
-  Slowest slowest;
+  RandomGenerator random(7);
+  SlowestComparison slowest;
   for (int i = 0; i < 10'000; ++i) {
-    const std::string answer = random_answer(dice);
+    const std::string answer = random_answer(random);
     const MathVerdict verdict = slowest.verify("\\text{nothing like this}", answer);
     EXPECT_LE(verdict.steps, kMaxMathSteps) << answer;
     EXPECT_FALSE(verdict.correct) << answer;
-    const MathVerdict other = slowest.verify(random_answer(dice), answer);
+    const MathVerdict other = slowest.verify(random_answer(random), answer);
     EXPECT_LE(other.steps, kMaxMathSteps) << answer;
   }
 }
@@ -144,13 +143,13 @@ TEST(MathAdversary, TenThousandGeneratedAnswersStayWithinTheBudgetAndNeverMatchA
 TEST(MathAdversary, ThreadsDoNotAffectEachOther) {
   std::vector<int> correct(4, 0);
   std::vector<std::thread> threads;
-  for (size_t t = 0; t < correct.size(); ++t)
-    threads.emplace_back([&correct, t] {
+  for (size_t thread = 0; thread < correct.size(); ++thread)
+    threads.emplace_back([&correct, thread] {
       for (int i = 1; i <= 200; ++i) {
-        const std::string n = std::to_string(i * i + 1);
-        correct[t] += verify_math("\\sqrt{" + n + "}", n + "^{1/2}").correct;
-        correct[t] += verify_math(n, "x = " + n + "\\text{ cm}").correct;
-        correct[t] -= verify_math(n, n + "1").correct;
+        const std::string number = std::to_string(i * i + 1);
+        correct[thread] += verify_math("\\sqrt{" + number + "}", number + "^{1/2}").correct;
+        correct[thread] += verify_math(number, "x = " + number + "\\text{ cm}").correct;
+        correct[thread] -= verify_math(number, number + "1").correct;
       }
     });
   for (std::thread& thread : threads) thread.join();

@@ -12,7 +12,7 @@ TEST(ExtractNumber, EvaluatesFormulas) {
       {"$1,234.50", 1234.5}, {"-$5", -5}, {"$-5", -5}, {"1e3", 1000}, {"1.5e-3", 0.0015}, {".5", 0.5}, {"5 000", 5000},
       {"5%", 5}, {"1/2", 0.5}, {"\\frac{3}{4}", 0.75}, {"3 1/2", 3.5}, {"10^3", 1000}, {"4-5", -1}, {"x = 12", 12},
       {"So x = 12", 12}, {"12 apples", 12}, {"5kg", 5}, {"\\text{5}", 5}, {"**5**", 5}};
-  for (const auto& [answer, want] : cases) EXPECT_DOUBLE_EQ(extract_number(answer).value_or(-99), want) << answer;
+  for (const auto& [answer, value] : cases) EXPECT_DOUBLE_EQ(extract_number(answer).value_or(-99), value) << answer;
 }
 
 TEST(ExtractNumber, TakesTheLastNumberOfASentence) {
@@ -22,10 +22,10 @@ TEST(ExtractNumber, TakesTheLastNumberOfASentence) {
       {"The total is **1,234** dollars", 1234}, {"in all that is 5 000", 5000}, {"Total: 3 + 4 = 7 apples", 7},
       {"it is the 5th", 5}, {"she buys 5kg of it", 5}, {"La r\u00e9ponse est 5", 5},
       {"\u7b54\u3048\u306f5\u3067\u3059", 5}, {"it is 50% off", 50}};
-  for (const auto& [answer, want] : cases) EXPECT_DOUBLE_EQ(extract_number(answer).value_or(-99), want) << answer;
+  for (const auto& [answer, value] : cases) EXPECT_DOUBLE_EQ(extract_number(answer).value_or(-99), value) << answer;
 }
 
-TEST(ExtractNumber, RejectsPartsOfSomethingLarger) {
+TEST(ExtractNumber, RejectsNumbersInsideLargerExpressions) {
   for (const char* answer : {
       "x_2", "x_{2}", "the value is x_2", "2x", "the result is 3x", "x^2", "we have x^2", "so that is 10^3 x", "f(2)",
       "the value f(2)", "(1,2)", "the pair (1,2)", "1, 2", "11:30", "at 11:30", "1.2.3", "1.234,56", "2024-01-02",

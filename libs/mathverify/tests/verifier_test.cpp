@@ -80,14 +80,14 @@ TEST(MathVerifier, ReportsBothCanonicalForms) {
 }
 
 TEST(MathVerifier, AnEmptyAnswerIsWrong) {
-  for (const char* nothing : {"", " ", "\n", "\\boxed{}", "####", "."}) {
-    EXPECT_FALSE(verify_math("", nothing).correct) << nothing;
-    EXPECT_FALSE(verify_math("5", nothing).correct) << nothing;
-    EXPECT_FALSE(verify_math(nothing, "5").correct) << nothing;
+  for (const char* empty : {"", " ", "\n", "\\boxed{}", "####", "."}) {
+    EXPECT_FALSE(verify_math("", empty).correct) << empty;
+    EXPECT_FALSE(verify_math("5", empty).correct) << empty;
+    EXPECT_FALSE(verify_math(empty, "5").correct) << empty;
   }
 }
 
-TEST(MathVerifier, ASmallerBudgetNeverAcceptsMore) {
+TEST(MathVerifier, RejectsWhatTheBudgetCannotDecide) {
   EXPECT_TRUE(verify_math("(x+1)^{12}", "(1+x)^{6}(x+1)^6").correct);
   EXPECT_FALSE(verify_math("\\sin\\frac{\\pi}{10}", "\\frac{\\sqrt5-1}{4}", /*max_steps=*/1000).correct);
 }
@@ -123,7 +123,7 @@ TEST(MathExtraction, JoinsBoxesSeparatedByAnd) {
   EXPECT_EQ(extract_math_answer("\\boxed{1}\n\\boxed{2}"), "2");
 }
 
-TEST(MathExtraction, FollowsItsOrderOfPrecedence) {
+TEST(MathExtraction, PrefersBoxesThenHashesThenTagsThenCuesThenTheLastLine) {
   EXPECT_EQ(extract_math_answer("#### 4\nThe answer is 5. \\boxed{6}"), "6");
   EXPECT_EQ(extract_math_answer("The answer is 5.\n#### 1,234\n"), "1,234");
   EXPECT_EQ(extract_math_answer("The answer is 4. <answer> 5 </answer>"), "5");

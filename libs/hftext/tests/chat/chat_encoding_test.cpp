@@ -143,11 +143,11 @@ TEST(ChatEncoding, VariablesThatATemplateAssignsOrOnlyWritesAreRejected) {
       "{% for m in messages if m.role not in skipped %}{{ say(m.content) }}{{ '<think></think>' }}{% endfor %}"
       "Be brief.{% if kind is not defined %}{% set kind = tone %}{% endif %}{{ raise_exception('x') if kind == 1 }}";
   const PromptEncoder encoder(characters(), ChatTemplates::from_json(source, "t"));
-  for (const char* asked : {"skipped", "end_mark", "kind"})
-    EXPECT_NO_THROW(encoder.require_template_variables({{asked, 1}}, "s")) << asked;
-  for (const char* written :
+  for (const char* name : {"skipped", "end_mark", "kind"})
+    EXPECT_NO_THROW(encoder.require_template_variables({{name, 1}}, "s")) << name;
+  for (const char* name :
        {"think", "legacy", "brief", "m", "text", "say", "tone", "if", "defined", "raise_exception"})
-    EXPECT_THROW(encoder.require_template_variables({{written, false}}, "s"), Error) << written;
+    EXPECT_THROW(encoder.require_template_variables({{name, false}}, "s"), Error) << name;
 }
 
 TEST(ChatEncoding, MalformedTemplateKwargsAreRejected) {

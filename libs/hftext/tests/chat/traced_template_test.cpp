@@ -1,4 +1,4 @@
-// Untrusted bytes of rendered texts; the tests print them in brackets.
+// The tests print the untrusted bytes of rendered texts in brackets.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace keel {
 namespace {
 
-std::string marked(const std::string& source) {
+std::string render_with_brackets(const std::string& source) {
   const Json messages = Json::parse(R"([{"role": "user", "content": "a b", "list": ["p", "q"], "map": {"k": "v"}},
                                         {"role": "tool", "content": " größe "}])");
   const Json extra = {{"bos_token", "<s>"}, {"tools", {{{"name", "f"}}}}};
@@ -16,12 +16,12 @@ std::string marked(const std::string& source) {
       ChatTemplate::parse("{% set c = messages[0].content %}{% set d = messages[1].content %}" + source, "t")
           .render(messages, extra);
   std::string result;
-  size_t done = 0;
+  size_t printed = 0;
   for (const auto& [begin, end] : chat.untrusted) {
-    result += chat.text.substr(done, begin - done) + "[" + chat.text.substr(begin, end - begin) + "]";
-    done = end;
+    result += chat.text.substr(printed, begin - printed) + "[" + chat.text.substr(begin, end - begin) + "]";
+    printed = end;
   }
-  return result + chat.text.substr(done);
+  return result + chat.text.substr(printed);
 }
 
 TEST(TracedTemplate, TracksTheBytesOfMessages) {
@@ -61,7 +61,7 @@ TEST(TracedTemplate, TracksTheBytesOfMessages) {
       {"{{ c|default('x') }}{{ none|default('x', true) }}{{ c|first }}|{{ c.removeprefix('a') }}", "[a b]x[a]|[ b]"},
       {"{{ messages|map(attribute='content')|join(',') }}", "[a b],[ größe ]"},
   };
-  for (const auto& [source, expected] : rows) EXPECT_EQ(marked(source), expected) << source;
+  for (const auto& [source, expected] : rows) EXPECT_EQ(render_with_brackets(source), expected) << source;
 }
 
 TEST(TracedTemplate, CountsTheMemoryOfRanges) {

@@ -88,7 +88,7 @@ TEST(SimpleRegex, SplitsRandomTextLikePcre2) {
   }
 }
 
-TEST(SimpleRegex, SplitsLongRunsLikePcre2AndInAMoment) {
+TEST(SimpleRegex, SplitsLongRunsLikePcre2) {
   if (!has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   for (const char* run : {" ", "a", "\n", "1", "!", "\u4E2D", "A"}) {
     std::string text;

@@ -104,7 +104,7 @@ TEST(Unigram, ParsesScoresLikeThePackageToTheLastBit) {
 
 TEST(Patterns, SupportScriptsLongNamesAndNestedClasses) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
-  const auto whole = [](const std::string& pattern, const std::string& character) {
+  const auto matches_whole = [](const std::string& pattern, const std::string& character) {
     const auto match = text::Regex::compile(pattern, "test").find(character);
     return match && !character.empty() && match->end == character.size();
   };
@@ -120,9 +120,9 @@ TEST(Patterns, SupportScriptsLongNamesAndNestedClasses) {
       {"[\\w]", "\u00E9", "\u00B2"}, {"[^\\w]", "\u00B2", "\u00E9"}, {"[^\\W_]", "\u00E9", "_"}, {"[\\W\\d]", "1", "a"},
       {"[a[^b-z]]", "a", "b"}, {"[\\P{L}\\p{Lu}]", "A", "\U00011F02"}, {"[\\D\\S]", " ", ""}  // everything
   };
-  for (const Case& c : cases) {
-    EXPECT_TRUE(whole(c.pattern, c.in)) << c.pattern;
-    EXPECT_FALSE(whole(c.pattern, c.out)) << c.pattern;
+  for (const Case& row : cases) {
+    EXPECT_TRUE(matches_whole(row.pattern, row.in)) << row.pattern;
+    EXPECT_FALSE(matches_whole(row.pattern, row.out)) << row.pattern;
   }
 }
 

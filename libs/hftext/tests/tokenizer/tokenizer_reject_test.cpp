@@ -164,7 +164,7 @@ std::vector<Case> rejected_files() {
   };
 }
 
-TEST(TokenizerFile, IsRejectedWithAReason) {
+TEST(TokenizerFile, IsRejectedWithAReasonIfDamaged) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   for (const Case& row : rejected_files()) {
     SCOPED_TRACE(row.name);
@@ -222,7 +222,7 @@ TEST(TokenizerLimits, StopExponentialRegularExpressions) {
   expect_error(ExitCode::kBadInput, {"gave up", "limit"}, [&] { with("a+a+a+a+b").encode(text); });
 }
 
-/// One start position is cheap, but there is one per character.
+/// A search from one position is cheap, but every character is such a position.
 TEST(TokenizerLimits, StopQuadraticRegularExpressions) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   const auto pre_tokenizer = [](const std::string& pattern) {
@@ -243,11 +243,11 @@ TEST(TokenizerLimits, StopQuadraticRegularExpressions) {
     EXPECT_EQ(tokenizer.encode(letters.substr(0, 2000)).size(), 2000);
   }
   // Set membership is not a linear search over thousands of letters.
-  std::string set, letters_of_it;
+  std::string set, set_letters;
   for (char32_t c = 0x4e00; c < 0x4e00 + 5000; c += 2) text::append_utf8(set, c);
-  while (letters_of_it.size() < 30000) text::append_utf8(letters_of_it, 0x4e00);
+  while (set_letters.size() < 30000) text::append_utf8(set_letters, 0x4e00);
   const Tokenizer wide = tokenizer_of(with_part("\"pre_tokenizer\":" + pre_tokenizer("[" + set + "]*b")));
-  expect_error(ExitCode::kBadInput, {"gave up"}, [&] { wide.encode(letters_of_it + letters_of_it); });
+  expect_error(ExitCode::kBadInput, {"gave up"}, [&] { wide.encode(set_letters + set_letters); });
   const Tokenizer each_piece =
       tokenizer_of(with_part(R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"WhitespaceSplit"},)" +
                              pre_tokenizer("(?:a?){16}a{25}") + "]}"));

@@ -167,7 +167,7 @@ TEST(Tokenizer, AppendsAddedTokensThatTheModelDoesNotHave) {
   EXPECT_EQ(tokenizer.decode(Ids{3, 9, 2}), "red <tool>");
 }
 
-TEST(Tokenizer, LoadsAVocabularyOfAHundredThousandWordsInAMoment) {
+TEST(Tokenizer, LoadsAVocabularyOfAHundredThousandWords) {
   std::vector<std::string> words;
   for (int i = 0; i < 100000; ++i) words.push_back("w" + std::to_string(i));
   const TestFolder folder;

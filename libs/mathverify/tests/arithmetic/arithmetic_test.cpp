@@ -46,7 +46,7 @@ TEST(MathInteger, DivisionUndoesMultiplicationForManySizes) {
       }
 }
 
-TEST(MathInteger, ThrowsBeyondItsLimit) {
+TEST(MathInteger, ThrowsUndecidedAboveTheSizeLimit) {
   EXPECT_THROW(Integer(10).power(1'000'000), Undecided);
   EXPECT_THROW(Integer(3).power(200'000), Undecided);
   EXPECT_THROW(Rational(2).power(20'000), Undecided);

@@ -83,7 +83,7 @@ class AnswerComparer {
   Evaluator evaluator_;
 };
 
-/// "(B) 12" matches "B" and "12", but not "(A) 12".
+/// Compares choices: "(B) 12" matches "B" and "12", but not "(A) 12".
 std::optional<bool> compare_choices(AnswerComparer& comparer, const ParsedAnswer& gold, const ParsedAnswer& answer) {
   const std::optional<Choice> gold_choice = parse_choice(gold.text), answer_choice = parse_choice(answer.text);
   if (!gold_choice && !answer_choice) return std::nullopt;
@@ -99,8 +99,8 @@ std::optional<bool> compare_choices(AnswerComparer& comparer, const ParsedAnswer
   return std::nullopt;
 }
 
-/// "5,0" may be two numbers unless the other side has a decimal point. A gold "3,5" is two numbers, but "0,5" and
-/// "1000,99" are decimals.
+/// True if the comma may be a decimal comma. "5,0" may be two numbers unless the other side has a decimal point. A gold
+/// "3,5" is two numbers, but "0,5" and "1000,99" are decimals.
 bool may_be_decimal(const std::string& text, bool list_is_answer, bool other_has_point) {
   const size_t point = text.find('.');
   const size_t begin = text.find_first_of("0123456789"), size = point - begin;

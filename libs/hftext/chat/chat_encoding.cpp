@@ -82,7 +82,7 @@ bool is_quoted_literal(const Json& value) {
 }
 
 bool PromptEncoder::uses_date() const {
-  return std::ranges::any_of(templates_.all(), [](const auto& one) { return one.second.uses_date(); });
+  return std::ranges::any_of(templates_.all(), [](const auto& entry) { return entry.second.uses_date(); });
 }
 
 void PromptEncoder::require_template_variables(const Json& kwargs, const std::string& setting) const {
@@ -91,7 +91,8 @@ void PromptEncoder::require_template_variables(const Json& kwargs, const std::st
     fail(ExitCode::kBadConfiguration, setting, " has ", kwargs.begin().key(),
          ", but the model has no chat template; remove it, or use a model that has one");
   for (const auto& [name, value] : kwargs.items())
-    if (std::ranges::none_of(templates, [&](const auto& one) { return one.second.variable_names().contains(name); }))
+    if (std::ranges::none_of(templates,
+                             [&](const auto& entry) { return entry.second.variable_names().contains(name); }))
       fail(ExitCode::kBadConfiguration, setting, " has ", name,
            ", which the model's chat template does not read; remove it, or correct its name");
 }

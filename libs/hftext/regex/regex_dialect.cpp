@@ -194,7 +194,10 @@ class Translator {
         repeatable = false;
         result += alternatives(depth + 1) + ")";
       } else {
-        if (option && !take(":")) at_ = std::min(at_ + 1, pattern_.size()), reject_part(from);
+        if (option && !take(":")) {
+          at_ = std::min(at_ + 1, pattern_.size());
+          reject_part(from);
+        }
         repeatable = opening.repeatable;
         result = close(std::move(result), depth);
       }

@@ -161,7 +161,8 @@ bool SimpleRegexParser::literals(Item& item, bool caseless) {
 
 bool SimpleRegexParser::repeat(Item& item) {
   if (take("*")) {
-    item.low = 0, item.high = kUnbounded;
+    item.low = 0;
+    item.high = kUnbounded;
   } else if (take("+")) {
     item.high = kUnbounded;
   } else if (take("?")) {

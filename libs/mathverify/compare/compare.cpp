@@ -9,7 +9,7 @@ bool is_tuple(const Value& value) {
   return value.kind == Value::Kind::kGroup && (value.brackets == "()" || value.brackets == "<>");
 }
 
-/// y = 2x + 1 and f(x) = 2x + 1 are one function; f(x) and g(x) are two.
+/// True for y and f(x), since y = 2x + 1 and f(x) = 2x + 1 are one function; false for f(x) and g(x).
 bool is_same_function(const std::string& a, const std::string& b) {
   const auto is_function = [](std::string name) {
     if (const size_t inverse = name.find("^-1("); inverse == 1) name.erase(1, 3);
@@ -19,7 +19,7 @@ bool is_same_function(const std::string& a, const std::string& b) {
   return (a == "y" && is_function(b)) || (b == "y" && is_function(a));
 }
 
-/// "k in Z" after a formula declares a variable.
+/// True for "k in Z", which declares a variable after a formula.
 bool is_membership(const Value& value) {
   return value.kind == Value::Kind::kSet && value.items.size() == 1 && !value.subject.empty() &&
          value.subject[0] != '"' && value.is_number_set;
@@ -49,7 +49,7 @@ Value without_memberships(Value list) {
   return list.items.size() == 1 ? list.items[0] : list;
 }
 
-/// x_1 = 2, x_2 = 3 are two values of x.
+/// Drops the indices of x_1 = 2, x_2 = 3, which are two values of x.
 std::vector<Value> without_indices(std::vector<Value> items) {
   const auto stem = [](const Value& item) { return item.subject.substr(0, item.subject.find('_')); };
   for (const Value& item : items)
@@ -184,7 +184,8 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
   return left && right && evaluator_.equal(*left, *right);
 }
 
-/// "x = 2, y = 3" as (2, 3), in the order of the names; nullopt unless every item is about a different variable.
+/// Returns "x = 2, y = 3" as (2, 3), in the order of the names; nullopt unless every item is about a different
+/// variable.
 std::optional<std::vector<Value>> Comparison::assigned_values(const Value& value) {
   std::vector<Value> items = value.items;
   if (value.is_alternative) return std::nullopt;
@@ -197,7 +198,8 @@ std::optional<std::vector<Value>> Comparison::assigned_values(const Value& value
   return items;
 }
 
-/// "1, 2" may list the same solutions as "1 or 2"; but "x = 1, y = 2", the choices "A, C" and "p and q" hold together.
+/// True if "1, 2" may list the same solutions as "1 or 2"; but "x = 1, y = 2", the choices "A, C" and "p and q" hold
+/// together.
 bool Comparison::may_be_either(const Value& list, const Value& either) {
   const auto letter = [&](const Value& item) {  // 0 if it is not a letter
     if (item.kind != Value::Kind::kScalar || item.form.numerator.size() != 1 || !item.subject.empty()) return '\0';
@@ -273,7 +275,7 @@ std::optional<Value> Comparison::with_letter_as_unit(const Value& value) {
   return result;
 }
 
-/// 3i - 4j as (3, -4, 0): a sum of multiples of i, j and k, with a j or k in it. (i alone is a complex number.)
+/// Returns 3i - 4j as (3, -4, 0): a sum of multiples of i, j and k, with a j or k in it. (i alone is a complex number.)
 std::optional<std::vector<Value>> Comparison::coordinates(const Form& form) {
   std::vector<Value> result(3);
   bool is_vector = false;
@@ -307,7 +309,8 @@ bool Comparison::along_axes(std::vector<Value> vector, const std::vector<Value>&
   return ordered(vector, items);
 }
 
-/// 90 degrees is pi/2, with or without "rad"; nullopt unless one side is in degrees and the other in radians.
+/// Compares angles: 90 degrees is pi/2, with or without "rad"; nullopt unless one side is in degrees and the other in
+/// radians.
 std::optional<bool> Comparison::angles(const Value& gold, const Value& answer) {
   const auto is_in = [](const Value& value, const char* name) {
     return value.unit && value.unit->dimensions == std::map<std::string, int>{{name, 1}};
@@ -325,7 +328,7 @@ std::optional<bool> Comparison::angles(const Value& gold, const Value& answer) {
   return algebra_.equal(angle, other.form);
 }
 
-/// 100 degrees Celsius are 212 degrees Fahrenheit and 373.15 K; nullopt unless the scales differ.
+/// Compares temperatures: 100 degrees Celsius are 212 Fahrenheit and 373.15 K; nullopt unless the scales differ.
 std::optional<bool> Comparison::temperatures(const Value& gold, const Value& answer) {
   const auto kelvins = [&](const Value& value) -> std::optional<Form> {
     if (value.unit->dimensions.size() != 1 || value.unit->dimensions.begin()->second != 1) return std::nullopt;
@@ -373,7 +376,7 @@ bool Comparison::scalars(const Value& gold, const Value& answer) {
   return algebra_.equal(gold.form, answer.form);
 }
 
-/// 3:30 PM is 15:30, and 3 PM is 3:00 PM.
+/// Compares times: 3:30 PM is 15:30, and 3 PM is 3:00 PM.
 bool Comparison::times(const Value& gold, const Value& answer) {
   enum class DayHalf { kUnset, kAm, kPm, kOtherUnit };
   struct Clock {

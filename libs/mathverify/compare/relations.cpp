@@ -11,7 +11,7 @@ using Kind = Node::Kind;
 
 bool is_variable(const Node& node) { return node.kind == Kind::kVariable; }
 
-/// dy/dx is a derivative, not a quotient of products.
+/// True for dy/dx, a derivative and not a quotient of products.
 bool is_derivative(const Node& node) {
   const auto is_differential = [](const Node& each) {
     return each.kind == Kind::kProduct && is_variable(*each.children[0]) && each.children[0]->name == "d" &&
@@ -159,7 +159,7 @@ Value Evaluator::equation(const Node& node, size_t sides) {
   return {.kind = Value::Kind::kEquation, .form = algebra_.subtract(left, right)};
 }
 
-/// "x < 1 or x > 3" is a union, "x > 1 and x < 3" an intersection; a comma keeps two statements.
+/// Evaluates "x < 1 or x > 3" to a union and "x > 1 and x < 3" to an intersection; a comma keeps two statements.
 Value Evaluator::combine_relations(const Node& node, Value list) {
   list.is_alternative = std::find(node.names.begin(), node.names.end(), "or") != node.names.end();
   const auto all_separators = [&](const char* word) {
@@ -199,7 +199,7 @@ Value Evaluator::combine_relations(const Node& node, Value list) {
   return list;
 }
 
-/// "1 hour and 30 minutes" is one time: units of one kind, each smaller than the one before.
+/// Adds up "1 hour and 30 minutes": units of one kind, each smaller than the one before.
 std::optional<Value> Evaluator::sum_quantities(const Value& list) {
   Value sum{.unit = Unit{}};
   for (size_t i = 0; i < list.items.size(); ++i) {

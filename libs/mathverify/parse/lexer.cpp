@@ -118,7 +118,7 @@ class Lexer {
     if (!tokens_.empty() && (tokens_.back().is(",") || tokens_.back().is("."))) tokens_.pop_back();
   }
 
-  /// In (1,234) the comma separates two coordinates; in "(1,234, 5,678)" it groups digits.
+  /// Records whether commas in a bracket group digits, as in "(1,234, 5,678)" but not in the pair (1,234).
   void track_brackets(char c) {
     if (c == '(' || c == '[') {
       int depth = 0;

@@ -57,7 +57,7 @@ std::vector<Token> replace_range(std::vector<Token> tokens, size_t at, size_t co
   return tokens;
 }
 
-/// "x is greater than 3".
+/// Converts "x is greater than 3" to x > 3.
 std::optional<std::vector<Token>> replace_comparison(const std::vector<Token>& tokens) {
   static constexpr std::pair<std::string_view, std::string_view> kSigns[] = {{"is greater than or equal to", "\\ge"},
                                                                              {"is less than or equal to", "\\le"},
@@ -83,7 +83,7 @@ std::optional<std::vector<Token>> replace_comparison(const std::vector<Token>& t
   return std::nullopt;
 }
 
-/// "5 out of 6" and "1 in 6" are probabilities; "5 in" alone means inches.
+/// Converts "5 out of 6" and "1 in 6" to fractions; "5 in" alone means inches.
 std::optional<std::vector<Token>> replace_chance(const std::vector<Token>& tokens) {
   const bool is_in = tokens.size() == 4 && tokens[1].text == "in";
   const bool is_out = tokens.size() == 5 && tokens[1].text == "out" && tokens[2].text == "of";
@@ -94,7 +94,7 @@ std::optional<std::vector<Token>> replace_chance(const std::vector<Token>& token
   return replace_range(tokens, 1, tokens.size() - 3, "/");
 }
 
-/// "101 base 2", "101 in base 2", "101 (base two)".
+/// Converts "101 base 2", "101 in base 2" and "101 (base two)" to 101_2.
 std::optional<std::vector<Token>> replace_base(const std::vector<Token>& tokens) {
   if (!tokens[0].is_plain_integer) return std::nullopt;
   size_t at = 1;

@@ -75,7 +75,7 @@ std::vector<std::string_view> split(std::string_view text) {
   return words;
 }
 
-/// "January 5, 2024", "5th of January 2024", "Jan. 5": month, day and year, if the text is only a date.
+/// Month, day and year of "January 5, 2024", "5th of January 2024" or "Jan. 5"; empty if the text is not only a date.
 std::string canonical_date(std::string_view text) {
   static constexpr std::string_view kMonths[] = {"january", "february", "march",     "april",   "may",      "june",
                                                  "july",    "august",   "september", "october", "november", "december"};

@@ -21,8 +21,8 @@ constexpr std::string_view kShortWords[] = {"no", "on", "is", "si", "it", "ti", 
 
 bool is_function_name(std::string_view word) { return is_one_of(word, kFunctions); }
 
-/// "xy" is x times y, "cat" is a word. When in doubt it is a word, which is compared as text; a wrong product would
-/// make anagrams equal.
+/// True for "xy", which is x times y; false for "cat". When in doubt it is a word, which is compared as text; a wrong
+/// product would make anagrams equal.
 bool Parser::can_be_product(const std::string& run) const {
   if (is_function_name(run)) return true;
   if (run.starts_with("pi") && run.size() <= 4) return true;
@@ -237,8 +237,8 @@ std::string Parser::function_power() {
   return "";
 }
 
-/// f(2) is a function value, not a product, so f(2x) is not 2f(x). Letters that are often quantities (h, F) need a
-/// plausible argument.
+/// Parses f(2), a function value and not a product, so f(2x) is not 2f(x). Letters that are often quantities (h, F)
+/// need a plausible argument.
 NodePointer Parser::application(const std::string& head) {
   const size_t start = at_;
   const std::string power = function_power();
@@ -303,7 +303,7 @@ NodePointer Parser::word() {
   return letters(name);
 }
 
-/// <1, 2, 3> is a vector.
+/// Parses the vector <1, 2, 3>.
 NodePointer Parser::angle_bracket() {
   expect("<");
   ++angles_;

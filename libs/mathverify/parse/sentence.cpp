@@ -138,7 +138,7 @@ std::optional<std::string> last_formula(std::string_view sentence) {
   return std::string(sentence.substr(open + 1, close - open - 1));
 }
 
-/// "16 - 8 = 8" in "Peter has 16 - 8 = $8 more than Martha in 3 boxes". The caller checks whether it is true.
+/// Returns "16 - 8 = 8" of "Peter has 16 - 8 = $8 more than Martha in 3 boxes". The caller checks whether it is true.
 std::optional<std::string> last_computation(std::string_view sentence) {
   constexpr std::string_view kArithmetic = "0123456789.,+-*/()% $", kOperators = "+-*/";
   const size_t sign = sentence.rfind('=');
@@ -190,7 +190,7 @@ std::optional<std::string> text_after_adverb(std::string_view sentence) {
   return std::nullopt;
 }
 
-/// "3 fourths" is not 3.
+/// True if the next word changes a number: "3 fourths" is not 3.
 bool changes_number(std::string_view rest) {
   const size_t begin = std::min(rest.find_first_not_of(' '), rest.size());
   size_t end = begin;
@@ -215,7 +215,7 @@ bool is_computed(std::string_view left) {
   return !is_name && left.find_first_of("+-*/") != std::string_view::npos;
 }
 
-/// "the number of divisors" of 5 is not 5; "the total" of 5 and "a score" of 5 are.
+/// True if a phrase computes another number: "the number of divisors" of 5 is not 5, but "the total" of 5 is.
 bool is_function_of(std::string_view phrase) {
   const size_t article = phrase.rfind("the ");
   if (article == std::string_view::npos || (article > 0 && phrase[article - 1] != ' ')) return false;

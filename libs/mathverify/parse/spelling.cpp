@@ -237,7 +237,7 @@ uint32_t take_code_point(std::string_view& text) {
   return code;
 }
 
-/// "$5$" is a formula; "$5" and "\$5" are money.
+/// Strips the dollar signs of a formula, "$5$", and keeps those of money, "$5" and "\$5".
 std::string strip_dollar_delimiters(std::string text) {
   size_t singles = 0;
   for (size_t i = 0; i < text.size(); ++i) {

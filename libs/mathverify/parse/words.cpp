@@ -9,26 +9,26 @@
 namespace keel::math {
 namespace {
 
-struct Named {
+struct NumberWord {
   std::string_view word;
   int64_t value;
 };
-constexpr Named kSmallNumbers[] = {
+constexpr NumberWord kSmallNumbers[] = {
     {"zero", 0},      {"one", 1},       {"two", 2},       {"three", 3},    {"four", 4},     {"five", 5},
     {"six", 6},       {"seven", 7},     {"eight", 8},     {"nine", 9},     {"ten", 10},     {"eleven", 11},
     {"twelve", 12},   {"thirteen", 13}, {"fourteen", 14}, {"fifteen", 15}, {"sixteen", 16}, {"seventeen", 17},
     {"eighteen", 18}, {"nineteen", 19}, {"twenty", 20},   {"thirty", 30},  {"forty", 40},   {"fifty", 50},
     {"sixty", 60},    {"seventy", 70},  {"eighty", 80},   {"ninety", 90}};
-constexpr Named kScales[] = {{"hundred", 100},        {"thousand", 1000},          {"million", 1000000},
-                             {"billion", 1000000000}, {"trillion", 1000000000000}, {"dozen", 12}};
+constexpr NumberWord kScales[] = {{"hundred", 100},        {"thousand", 1000},          {"million", 1000000},
+                                  {"billion", 1000000000}, {"trillion", 1000000000000}, {"dozen", 12}};
 // Used in "one third" and "two thirds", but not in "twenty-third".
-constexpr Named kFractions[] = {{"half", 2},  {"third", 3},  {"quarter", 4},     {"fourth", 4},
-                                {"fifth", 5}, {"sixth", 6},  {"seventh", 7},     {"eighth", 8},
-                                {"ninth", 9}, {"tenth", 10}, {"hundredth", 100}, {"thousandth", 1000}};
+constexpr NumberWord kFractions[] = {{"half", 2},  {"third", 3},  {"quarter", 4},     {"fourth", 4},
+                                     {"fifth", 5}, {"sixth", 6},  {"seventh", 7},     {"eighth", 8},
+                                     {"ninth", 9}, {"tenth", 10}, {"hundredth", 100}, {"thousandth", 1000}};
 
 template <size_t N>
-std::optional<int64_t> find(const Named (&table)[N], std::string_view word) {
-  for (const Named& each : table)
+std::optional<int64_t> find(const NumberWord (&table)[N], std::string_view word) {
+  for (const NumberWord& each : table)
     if (each.word == word) return each.value;
   return std::nullopt;
 }
@@ -89,7 +89,7 @@ class WordReader {
     tokens_ = std::move(result);
   }
 
-  /// "minus three", "negative one half", "plus or minus 2".
+  /// Takes the sign of "minus three", "negative one half" or "plus or minus 2".
   bool take_sign(std::vector<Token>& result) {
     const bool is_plus_minus = word(at_) == "plus" && word(at_ + 1) == "or" && word(at_ + 2) == "minus";
     const size_t next = at_ + (is_plus_minus ? 3 : 1);
@@ -114,7 +114,7 @@ class WordReader {
     return hyphen ? at + 1 : at;
   }
 
-  /// "seven", "twenty", "twenty-one".
+  /// Parses "seven", "twenty" or "twenty-one".
   std::optional<int64_t> small() {
     const std::optional<int64_t> first = find(kSmallNumbers, word(at_));
     if (!first) return std::nullopt;
@@ -136,7 +136,7 @@ class WordReader {
 
   void skip_and() { at_ += word(at_) == "and"; }
 
-  /// "three hundred and five": below a thousand.
+  /// Parses a number below a thousand: "three hundred and five".
   std::optional<int64_t> group() {
     const std::optional<int64_t> first = small();
     if (!first || word(at_) != "hundred") return first;
@@ -159,7 +159,7 @@ class WordReader {
     return product;
   }
 
-  /// "2.5 million", "a dozen", "three hundred and five thousand and one": scales go down from group to group.
+  /// Parses "2.5 million", "a dozen" or "three hundred thousand and one". Scales go down from group to group.
   std::optional<Rational> cardinal() {
     const bool is_article = word(at_) == "a" && find(kScales, word(at_ + 1));
     if (is_article || tokens_[at_].kind == Token::Kind::kNumber) {
@@ -198,7 +198,7 @@ class WordReader {
     return value;
   }
 
-  /// "half" as the whole answer, "a quarter".
+  /// Parses "a quarter", or "half" as the whole answer.
   std::optional<Rational> standalone_fraction() {
     const size_t start = at_;
     const bool is_article = word(at_) == "a";

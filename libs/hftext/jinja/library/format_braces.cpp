@@ -143,10 +143,17 @@ class BraceFormat {
       return at < text.size() && chars.find(text[at]) != std::string_view::npos;
     };
     if (next_is("+- ")) spec.sign = text[at++];
-    if (next_is("#")) spec.alternate = true, ++at;
+    if (next_is("#")) {
+      spec.alternate = true;
+      ++at;
+    }
     if (next_is("0")) {
-      spec.zero = true, ++at;
-      if (!explicit_align) spec.fill.assign(1, '0'), spec.align = '=';
+      spec.zero = true;
+      ++at;
+      if (!explicit_align) {
+        spec.fill.assign(1, '0');
+        spec.align = '=';
+      }
     }
     const auto number = [&] {
       int64_t value = 0;

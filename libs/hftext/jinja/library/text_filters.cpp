@@ -167,7 +167,7 @@ std::string quoted_for_url(Runtime& runtime, const Value& value, bool in_query) 
     } else if (c == ' ' && in_query) {
       result += '+';
     } else {
-      result += '%', result += kDigits[byte >> 4], result += kDigits[byte & 15];
+      result += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
     }
   }
   return result;

@@ -111,7 +111,7 @@ std::string repr(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const char32_t code = next_code_point(text, at);
     if (code == static_cast<char32_t>(quote) || code == '\\') {
-      result += '\\', result += static_cast<char>(code);
+      result += {'\\', static_cast<char>(code)};
     } else if (code == '\n' || code == '\r' || code == '\t') {
       result += code == '\n' ? "\\n" : code == '\r' ? "\\r" : "\\t";
     } else if (is_printable(code)) {

@@ -21,7 +21,10 @@ class PercentFormat {
       const size_t percent = std::min(text_.find('%', at_), text_.size());
       result.append(format_.traced(), at_, percent);
       at_ = percent;
-      if (at_ < text_.size()) ++at_, result.append(format_next());
+      if (at_ < text_.size()) {
+        ++at_;
+        result.append(format_next());
+      }
       runtime_.check_text(result);
       runtime_.step();
     }
@@ -87,7 +90,10 @@ class PercentFormat {
       if (text_[at_] == '0') result.zero = true;
     }
     result.width = number_or_star();
-    if (result.width < 0) result.align = '<', result.width = -std::max<int64_t>(result.width, -INT32_MAX);
+    if (result.width < 0) {
+      result.align = '<';
+      result.width = -std::max<int64_t>(result.width, -INT32_MAX);
+    }
     if (peek() == '.') {
       ++at_;
       result.precision = std::max<int64_t>(number_or_star(), 0);
@@ -153,7 +159,9 @@ class PercentFormat {
   }
 
   static void fill_with_zeros(FormatSpec& format) {
-    if (format.zero && format.align != '<') format.fill.assign(1, '0'), format.align = '=';
+    if (!format.zero || format.align == '<') return;
+    format.fill.assign(1, '0');
+    format.align = '=';
   }
 
   std::string integer(const Value& value, FormatSpec format) {

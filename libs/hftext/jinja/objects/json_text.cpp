@@ -63,7 +63,7 @@ class JsonWriter {
       const char32_t code = next_code_point(bytes, at);
       const size_t special = code < 0x80 ? kSpecial.find(static_cast<char>(code)) : std::string_view::npos;
       if (special != std::string_view::npos) {
-        text_ += '\\', text_ += kLetters[special];
+        text_ += {'\\', kLetters[special]};
       } else if (code < 0x20 || (style_.ensure_ascii && code >= 0x7F && code < 0x10000)) {
         escape(code);
       } else if (style_.ensure_ascii && code >= 0x10000) {

@@ -69,7 +69,10 @@ std::pair<double, double> divide_with_rest(double a, double b) {
   double rest = std::fmod(a, b);
   double quotient = (a - rest) / b;
   if (rest != 0) {
-    if ((b < 0) != (rest < 0)) rest += b, quotient -= 1;
+    if ((b < 0) != (rest < 0)) {
+      rest += b;
+      quotient -= 1;
+    }
   } else {
     rest = std::copysign(0.0, b);
   }

@@ -97,7 +97,10 @@ char32_t next_code_point(std::string_view text, size_t& at) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0x80;  // invalid bytes never read past the end
   };
   const char32_t lead = byte(at);
-  if (lead < 0x80) return ++at, lead;
+  if (lead < 0x80) {
+    ++at;
+    return lead;
+  }
   const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
   char32_t code = lead & (0x7F >> length);
   for (size_t i = 1; i < length; ++i) code = code << 6 | (byte(at + i) & 0x3F);

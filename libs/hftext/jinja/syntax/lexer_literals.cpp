@@ -67,10 +67,14 @@ std::string escape_letters(char32_t code) {
 bool unescape_one(std::string_view literal, size_t& at, std::string& value, std::string& problem) {
   constexpr std::string_view kLetters = "abfnrtv\\'\"", kMeanings = "\a\b\f\n\r\t\v\\'\"";
   const char letter = literal[at];
-  if (letter == '\n') return ++at, true;
+  if (letter == '\n') {
+    ++at;
+    return true;
+  }
   if (const size_t found = kLetters.find(letter); found != std::string_view::npos) {
     value += kMeanings[found];
-    return ++at, true;
+    ++at;
+    return true;
   }
   if (digit_value(letter) < 8) {
     char32_t code = 0;
@@ -130,7 +134,10 @@ NumberLiteral read_number(std::string_view text, bool after_dot) {
   const int base = text[0] != '0' ? 10 : mark == 'b' ? 2 : mark == 'o' ? 8 : mark == 'x' ? 16 : 10;
   size_t begin = base == 10 ? 0 : 2;
   result.length = digits_end(text, begin, base, base != 10);
-  if (base != 10 && result.length == 2) begin = 0, result.length = 1;        // "0x" without digits is a zero and a name
+  if (base != 10 && result.length == 2) {  // "0x" without digits is a zero and a name
+    begin = 0;
+    result.length = 1;
+  }
   if (base == 10 && text[0] == '0') result.length = digits_end(text, 0, 1);  // 012 is the two numbers 0 and 12
   const std::string plain = without_underscores(text.substr(begin, result.length - begin));
   const auto [stop, error] = std::from_chars(plain.data(), plain.data() + plain.size(), result.integer, base);

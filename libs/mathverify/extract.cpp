@@ -11,6 +11,8 @@ namespace {
 
 using math::trimmed;
 
+constexpr size_t kMaxFormula = 4000;
+
 std::string_view first_line(std::string_view text) { return trimmed(text.substr(0, text.find('\n'))); }
 
 bool is_word_at(std::string_view text, size_t at, std::string_view lower) {
@@ -200,8 +202,7 @@ std::string strip_bold(std::string text) {
 }
 
 std::optional<std::string> clean_answer(std::string_view text) {
-  constexpr size_t kMaxCleaned = 4000;
-  const std::string plain = text.size() > kMaxCleaned ? std::string(text) : strip_bold(std::string(text));
+  const std::string plain = text.size() > kMaxFormula ? std::string(text) : strip_bold(std::string(text));
   text = strip_markup(plain);
   if (text.empty()) return std::nullopt;
   return strip_calculator_notes(text);
@@ -244,7 +245,7 @@ std::optional<std::string> extract_math_answer(std::string_view completion) {
   const std::string_view all = strip_code_fence(trimmed(completion));
   if (all.empty()) return std::nullopt;
   // A multi-line formula, such as a matrix, is one answer.
-  if (all.find("\\begin{") != std::string_view::npos && all.size() < 4000 &&
+  if (all.find("\\begin{") != std::string_view::npos && all.size() < kMaxFormula &&
       (all.starts_with("\\") || all.starts_with("$") || all.starts_with("[")))
     return clean_answer(all);
   if (all.starts_with("[[") && all.ends_with("]]")) return clean_answer(all);

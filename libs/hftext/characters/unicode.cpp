@@ -91,7 +91,8 @@ std::string normalize(std::string_view text, NormalForm form) {
   size_t from = 0;
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = code_point_at(text, at);
-    const bool unknown = c.value >= 0x7FD &&
+    constexpr char32_t kFirstUnknown = 0x7FD;  // of both tables
+    const bool unknown = c.value >= kFirstUnknown &&
                          (in_ranges(not_normalized(), c.value) || (compatible && in_ranges(not_compatible(), c.value)));
     if (unknown) {
       result += map_part(text.substr(from, at - from), options);

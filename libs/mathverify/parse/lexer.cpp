@@ -121,9 +121,10 @@ class Lexer {
   /// Records whether commas in a bracket group digits, as in "(1,234, 5,678)" but not in the pair (1,234).
   void track_brackets(char c) {
     if (c == '(' || c == '[') {
+      constexpr size_t kMaxBracket = 200;
       int depth = 0;
       bool spaced = false;
-      for (size_t i = at_; i < text_.size() && i < at_ + 200 && depth >= 0; ++i) {
+      for (size_t i = at_; i < text_.size() && i < at_ + kMaxBracket && depth >= 0; ++i) {
         if (text_[i] == '(' || text_[i] == '[') ++depth;
         if (text_[i] == ')' || text_[i] == ']') --depth;
         spaced |= depth == 0 && text_[i] == ',' && i + 1 < text_.size() && text_[i + 1] == ' ';

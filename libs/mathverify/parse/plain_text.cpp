@@ -80,10 +80,10 @@ std::string canonical_date(std::string_view text) {
   static constexpr std::string_view kMonths[] = {"january", "february", "march",     "april",   "may",      "june",
                                                  "july",    "august",   "september", "october", "november", "december"};
   static constexpr std::string_view kIgnoredWords[] = {",", ".", "of", "the", "th", "st", "nd", "rd"};
-  constexpr size_t kMaxWords = 8;
+  constexpr size_t kMaxWords = 8, kMaxDate = 100;
   std::string month, day, year;
-  const std::vector<std::string_view> words = split(text.substr(0, 100));
-  if (words.size() > kMaxWords || text.size() > 100) return "";
+  const std::vector<std::string_view> words = split(text.substr(0, kMaxDate));
+  if (words.size() > kMaxWords || text.size() > kMaxDate) return "";
   for (const std::string_view word : words) {
     if (std::find(std::begin(kIgnoredWords), std::end(kIgnoredWords), word) != std::end(kIgnoredWords)) continue;
     if (std::all_of(word.begin(), word.end(), is_digit)) {
@@ -262,7 +262,8 @@ std::optional<Choice> parse_choice(std::string_view answer) {
     if (answer.starts_with(word)) answer.remove_prefix(word.size());
   const char first = answer.empty() ? ' ' : answer[0];
   if (first != '(' && first != '\\' && first != '$' && (first < 'A' || first > 'J')) return std::nullopt;
-  std::string text(trimmed(to_ascii(answer.substr(0, 2000))));
+  constexpr size_t kMaxChoice = 2000;
+  std::string text(trimmed(to_ascii(answer.substr(0, kMaxChoice))));
   for (const std::string_view wrapper : {"\\textbf{", "\\text{", "\\mathrm{", "\\mathbf{"}) {
     if (std::string_view(text).starts_with(wrapper)) {
       const size_t close = text.find('}');

@@ -69,8 +69,9 @@ Value round_integer(Runtime& runtime, int64_t value, int64_t precision) {
 
 /// Python's round(float, digits): rounds to `digits` decimals, exact ties to even.
 double round_float(double value, int64_t precision) {
-  if (!std::isfinite(value) || precision > 323) return value;
-  if (precision < -308) return std::copysign(0.0, value);
+  constexpr int64_t kMaxDecimals = 323, kMaxZeros = 308;  // doubles have values from 5e-324 to 1.8e308
+  if (!std::isfinite(value) || precision > kMaxDecimals) return value;
+  if (precision < -kMaxZeros) return std::copysign(0.0, value);
   if (precision >= 0) {
     char buffer[700];  // 309 digits before and 323 after the point
     std::snprintf(buffer, sizeof buffer, "%.*f", static_cast<int>(precision), value);

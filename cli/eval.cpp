@@ -112,10 +112,10 @@ void warn_other_template_kwargs(const std::string& model, const Config& config, 
 
 /// Loads a model by name, with the adapter of --adapter.
 EvaluatedModel load_named_model(const std::string& name, const EvalArguments& arguments, const Config& config,
-                                Console& messages) {
+                                at::Device device, Console& messages) {
   warn_other_template_kwargs(name, config, messages);
   if (config.model.random_weights) messages.line("model.random_weights is ignored: evaluating the weights of " + name);
-  LoadedModel model = load_verified_model(name, open_device(config.run.device));
+  LoadedModel model = load_verified_model(name, device);
   if (arguments.adapter.empty()) return {name, std::move(model), is_checkpoint(name) ? load_state(name).updates : 0};
   const std::string adapter = resolve_adapter(arguments.adapter, &messages);
   require_adapter_base(name, adapter, "--adapter");
@@ -124,8 +124,8 @@ EvaluatedModel load_named_model(const std::string& name, const EvalArguments& ar
 }
 
 /// Loads the model of --model, else the newest valid checkpoint of the run, else the run's starting model.
-EvaluatedModel load_evaluated_model(const EvalArguments& arguments, Config& config, bool use_starting_model,
-                                    Console& messages) {
+EvaluatedModel load_evaluated_model(const EvalArguments& arguments, Config& config, at::Device device,
+                                    bool use_starting_model, Console& messages) {
   std::string name = resolve_model(arguments.model, &messages);
   if (!name.empty() && arguments.adapter.empty() && !config.lora.adapter.empty())
     messages.line("lora.adapter of the configuration is not applied to " + name + "; use --adapter");
@@ -134,14 +134,14 @@ EvaluatedModel load_evaluated_model(const EvalArguments& arguments, Config& conf
     name = newest_checkpoint(std::filesystem::path(config.run.dir) / "checkpoints", notes).string();
     for (const std::string& note : notes) messages.warning(note);
   }
-  if (!name.empty()) return load_named_model(name, arguments, config, messages);
+  if (!name.empty()) return load_named_model(name, arguments, config, device, messages);
   if (config.model.path.empty())
     fail(ExitCode::kBadInput, "run.dir: ", config.run.dir,
          " has no valid checkpoint to evaluate; name a run with run.dir=FOLDER or a model with --model");
   if (!use_starting_model) messages.line(config.run.dir + " has no checkpoint: evaluating the model before training");
   config.model.path = resolve_model(config.model.path, &messages);
   config.lora.adapter = resolve_adapter(config.lora.adapter, &messages);
-  LoadedModel start = load_starting_model(config, open_device(config.run.device));
+  LoadedModel start = load_starting_model(config, device);
   add_starting_adapter(start, config);
   return {describe_with_adapter(config.model.path + (config.model.random_weights ? " with random weights" : ""),
                                 config.lora.adapter),
@@ -304,10 +304,10 @@ ExitCode evaluate_command(EvalArguments arguments) {
   if (arguments.model.empty() && !use_starting_model) update_moved_run_dir(arguments.config, tree, config, messages);
 
   require_writable_samples(arguments);
-  use_threads(config.run.threads);
+  const at::Device device = open_run_device(config.run, messages);
   std::string problem_set = choose_prompts(config);
-  auto [name, model, updates] = load_evaluated_model(arguments, config, use_starting_model, messages);
-  const MasterWeights masters = model.model.set_compute_type(resolve_precision(config.run, model.model.device()));
+  auto [name, model, updates] = load_evaluated_model(arguments, config, device, use_starting_model, messages);
+  const MasterWeights masters = model.model.set_compute_type(resolve_precision(config.run, device));
   config.model.path = name;  // later checks test only whether it is empty
   const EvaluationRequest request = evaluation_request(config, model, updates);
   PromptSources prompt_sources(config, model);

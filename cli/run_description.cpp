@@ -457,15 +457,14 @@ std::string describe_run(const Config& user_config, Run& run) {
   return without_last_newline(std::move(text));
 }
 
-std::string explain(const Config& user_config) {
+std::string explain(const Config& user_config, Console& console) {
   Config config = user_config;
+  const at::Device device = open_run_device(config.run, console);
   const ModelConfig shape = starting_model_config(config);
   const Objective objective =
       make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
   const Inputs inputs = read_inputs(config);
-  const at::Device device = open_device(config.run.device);
   const at::ScalarType type = compute_type(config.run.precision, device);
-  use_threads(config.run.threads);
   const DeviceSpeed speed = measure_device_speed(device, type);
   std::optional<SupervisedTime> supervised;
   if (inputs.sft_rows) {
@@ -474,7 +473,7 @@ std::string explain(const Config& user_config) {
                         static_cast<double>(num_loss_evaluations(config.sft)) * supervised->step.evaluation_seconds;
   }
   if (!config.has_rl()) {
-    const std::string model = describe_model(config, shape, inputs.adapter, type, config.run.device);
+    const std::string model = describe_model(config, shape, inputs.adapter, type, describe_device(device));
     return without_last_newline(model + describe_saving(config, inputs.saved_as) + inputs.supervised +
                                 describe_supervised_estimate(*supervised, config) +
                                 describe_seed_and_folder(config.run));
@@ -486,7 +485,7 @@ std::string explain(const Config& user_config) {
   std::string text = describe_method(objective) + explain_extra_terms(objective, config) +
                      entry("anchor", "the sampler's log-probabilities" + recomputed + ", temperature " +
                                          short_number(config.rollout.temperature) + ", full support") +
-                     describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +
+                     describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, describe_device(device)) +
                      describe_saving(config, inputs.saved_as) + explain_critic(config, shape) + inputs.supervised +
                      describe_data(config, inputs.rows, inputs.stops) + describe_reward(config) +
                      describe_sizes(config, inputs.per_epoch) + describe_rollout(planned, inputs.longest_prompt) +

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "keel/core/console.h"
 #include "keel/train/config/config.h"
 #include "keel/train/run.h"
 
@@ -21,6 +22,6 @@ std::string describe_run(const Config& config, Run& run);
 
 /// Describes a run in more detail without loading weights, for --explain. Throws the errors that starting it would
 /// throw.
-std::string explain(const Config& config);
+std::string explain(const Config& config, Console& console);
 
 }  // namespace keel::cli

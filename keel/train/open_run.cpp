@@ -72,10 +72,9 @@ Config resolve_run_paths(Config config, Console& console) {
 
 OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   throw_if_stopped();
-  Config config = with_absolute_paths(resolve_run_paths(given, console));
-  use_threads(config.run.threads);
-  use_deterministic_reductions(config.run.deterministic && config.run.device != "cpu");
-  const at::Device device = open_device(config.run.device);
+  Config config = given;
+  const at::Device device = open_run_device(config.run, console);
+  config = with_absolute_paths(resolve_run_paths(config, console));
   const at::ScalarType type = resolve_precision(config.run, device);
   const ModelConfig shape = starting_model_config(config);
   if (config.record.tokens != "none") require_token_files();

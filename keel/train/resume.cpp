@@ -32,6 +32,16 @@ void keep_resolved_checkpoints(Config& config, const Json& saved) {
     config.lora.adapter = adapter;
 }
 
+/// Replaces run.device=auto by the device of the checkpoint.
+void keep_device(RunOptions& run, const std::filesystem::path& checkpoint) {
+  const std::string saved = saved_config(checkpoint).at("run").at("device");
+  if (run.device == "auto") run.device = saved;
+  if (run.device == "cuda" && saved == "cuda" && !has_gpu())
+    fail(ExitCode::kBadConfiguration, "run.device: the run in ", run.dir, " used a GPU, and there is none that this ",
+         "build can use; `keel doctor` says why. To continue on the CPU, start a new run from its weights: model.path=",
+         checkpoint.string(), " with another run.dir");
+}
+
 /// Returns whether a resumed run may change this setting: run length, execution, output and error handling, but nothing
 /// else that affects training.
 bool may_change(const std::string& section, const std::string& key) {
@@ -234,10 +244,6 @@ std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, 
 
 OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, Console& console) {
   Config config = with_absolute_paths(given);
-  use_threads(config.run.threads);
-  use_deterministic_reductions(config.run.deterministic && config.run.device != "cpu");
-  const at::Device device = open_device(config.run.device);
-  const at::ScalarType type = resolve_precision(config.run, device);
   if (config.record.tokens != "none") require_token_files();
   if (!is_folder(config.run.dir)) checkpoint_to_resume(config.run.dir, console);  // fails with a message
   LockedDirectory directory = RunFolder::lock(config.run.dir);
@@ -245,6 +251,9 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   Trackers trackers(config, console);
   set_resumable();
   throw_if_stopped();
+  keep_device(config.run, newest);
+  const at::Device device = open_run_device(config.run, console);
+  const at::ScalarType type = resolve_precision(config.run, device);
   Checkpoint checkpoint = load_checkpoint(newest, device);
   keep_resolved_checkpoints(config, checkpoint.config);
   require_same_phases(config, checkpoint.config, newest);

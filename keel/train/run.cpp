@@ -234,7 +234,9 @@ void Run::record_step(const char* phase, Json metrics, double seconds) {
   metrics["time/step"] = seconds;
   metrics["time/checkpoint"] = std::exchange(checkpoint_seconds_, 0);
   metrics["time/checkpoint_write"] = checkpoints_.take_write_seconds();
-  metrics["memory/peak_bytes"] = peak_memory_bytes(policy_.model.device());
+  const at::Device device = policy_.model.device();
+  metrics["memory/peak_bytes"] = peak_memory_bytes(device);
+  if (device.is_cuda()) metrics["memory/device_peak_bytes"] = peak_reserved_bytes(device);
   watcher_.add_metrics(phase, metrics);
 }
 

@@ -9,6 +9,9 @@
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#ifdef KEEL_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
 
 #include <algorithm>
 #include <cstdlib>
@@ -51,14 +54,26 @@ void disable_profiler_files() {
   if (std::getenv("DNNL_JIT_PROFILE") == nullptr) setenv("ONEDNN_JIT_PROFILE", "0", /*overwrite=*/0);
 }
 
+c10::CachingDeviceAllocator::DeviceStats gpu_memory_statistics(at::Device device) {
+  return c10::getDeviceAllocator(at::kCUDA)->getDeviceStats(device.index());
+}
+
 }  // namespace
+
+bool has_gpu() {
+#ifdef KEEL_HAS_CUDA
+  return at::hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0;
+#else
+  return false;
+#endif
+}
 
 at::Device open_device(const std::string& name, const std::string& setting) {
   keep_freed_memory();
   disable_profiler_files();
-  if (name == "cpu") return at::Device(at::kCPU);
+  if (name == "cpu" || (name == "auto" && !has_gpu())) return at::Device(at::kCPU);
 #ifdef KEEL_HAS_CUDA
-  if (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0)
+  if (!has_gpu())
     fail(ExitCode::kBadConfiguration, setting, " is ", name, ", but CUDA finds no device; check nvidia-smi, or set ",
          setting, "=cpu");
   at::globalContext().lazyInitDevice(at::kCUDA);
@@ -95,14 +110,14 @@ Tensor to_device_async(const Tensor& tensor, at::Device device) {
 }
 
 int64_t peak_memory_bytes(at::Device device) {
-  if (device.is_cuda()) {
-    const auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(at::kCUDA));
-    if (allocator == nullptr) return 0;
-    return const_cast<c10::DeviceAllocator*>(allocator)->getDeviceStats(device.index()).allocated_bytes[0].peak;
-  }
+  if (device.is_cuda()) return gpu_memory_statistics(device).allocated_bytes[0].peak;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+int64_t peak_reserved_bytes(at::Device device) {
+  return kCudaContextBytes + gpu_memory_statistics(device).reserved_bytes[0].peak;
 }
 
 int64_t machine_memory_bytes() {
@@ -139,6 +154,19 @@ int64_t available_memory_bytes() {
   return std::max<int64_t>(bytes, 0);
 }
 
+int64_t usable_memory_bytes([[maybe_unused]] at::Device device) {
+#ifdef KEEL_HAS_CUDA
+  if (device.is_cuda()) {
+    size_t free = 0, total = 0;
+    if (const cudaError_t error = cudaMemGetInfo(&free, &total); error != cudaSuccess)
+      fail(ExitCode::kBadConfiguration, "run.device: ", describe_device(device), " cannot be used: ",
+           cudaGetErrorString(error), ". Fix: free it (nvidia-smi lists the programs on it), or set run.device=cpu");
+    return static_cast<int64_t>(free) + kCudaContextBytes + gpu_memory_statistics(device).reserved_bytes[0].current;
+  }
+#endif
+  return std::min(available_memory_bytes() + resident_memory_bytes(), machine_memory_bytes());
+}
+
 bool is_out_of_memory(const std::exception& error) {
   // LibTorch has an exception type for a full GPU but not for the CPU, where the message depends on the machine.
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
@@ -146,8 +174,12 @@ bool is_out_of_memory(const std::exception& error) {
          std::string_view(error.what()).find("DefaultCPUAllocator") != std::string_view::npos;
 }
 
-std::string describe_device(at::Device device) {
-  if (device.is_cuda()) return "cuda:" + std::to_string(device.index());
+std::string describe_device([[maybe_unused]] at::Device device) {
+#ifdef KEEL_HAS_CUDA
+  cudaDeviceProp properties{};
+  if (device.is_cuda() && cudaGetDeviceProperties(&properties, device.index()) == cudaSuccess)
+    return "cuda:" + std::to_string(device.index()) + " (" + properties.name + ")";
+#endif
   const int threads = at::get_num_threads();
   return "cpu (" + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") + at::get_cpu_capability() +
          ")";

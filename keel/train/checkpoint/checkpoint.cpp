@@ -360,6 +360,8 @@ TrainState load_state(const std::filesystem::path& checkpoint) {
   return state_from_json(read_state_file(checkpoint).value("state", Json()), (checkpoint / "state.json").string());
 }
 
+Json saved_config(const std::filesystem::path& checkpoint) { return read_state_file(checkpoint).at("config"); }
+
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
   const std::string path = (checkpoint / "state.json").string();
   const Json json = read_state_file(checkpoint);

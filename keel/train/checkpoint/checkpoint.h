@@ -71,6 +71,9 @@ std::vector<std::string> find_changed_rows(const std::filesystem::path& run, con
 /// Loads the training state of a checkpoint. Fails for another format version.
 TrainState load_state(const std::filesystem::path& checkpoint);
 
+/// Loads the configuration that a checkpoint was trained with. Fails for another format version.
+Json saved_config(const std::filesystem::path& checkpoint);
+
 /// Loads a checkpoint, with the adapter merged; set_adapter() loads it separately. Fails for another format version.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
 

@@ -26,7 +26,7 @@ namespace keel {
 struct RunOptions {
   std::string dir = "runs/run";
   uint64_t seed = 0;
-  std::string device = "cpu";
+  std::string device = "auto";
   std::string precision = "auto";
   bool deterministic = false;
   int64_t threads = 0;

@@ -5,7 +5,8 @@ namespace keel {
 void RunOptions::describe(OptionTable& table) {
   table.add("dir", dir, "Run folder: metrics, samples, checkpoints, report.", not_empty());
   table.add("seed", seed, "Random seed of weights, problems, sampling and shuffling.");
-  table.add("device", device, "Device of all tensors.", one_of({"cpu", "cuda"}));
+  table.add("device", device, "Device of all tensors. auto is the GPU if this build can use one, else the CPU.",
+            one_of({"auto", "cpu", "cuda"}));
   table.add("precision", precision,
             "Compute dtype of the network; its master weights are trained and saved in float32 in any case. auto "
             "is bf16 on a GPU and float32 on a CPU, where bf16 and fp16 are slow. fp16 uses loss scaling.",

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/atomic_directory.h"
 #include "keel/core/files/file.h"
@@ -48,6 +47,19 @@ LoadedModel load_starting_model(const Config& config, at::Device device) {
   }();
   if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
   return start;
+}
+
+at::Device open_run_device(RunOptions& run, Console& console) {
+  const bool prefers_cpu = run.device == "cpu";
+  if (run.device == "auto") run.device = has_gpu() ? "cuda" : "cpu";
+  use_threads(run.threads);
+  use_deterministic_reductions(run.deterministic && run.device != "cpu");
+  const at::Device device = open_device(run.device);
+  console.line("device: " + describe_device(device));
+  if (prefers_cpu && has_gpu())
+    console.warning("run.device is cpu, but this machine has a GPU: " + describe_device({at::kCUDA, 0}) +
+                    ". run.device=cuda is many times faster");
+  return device;
 }
 
 at::ScalarType resolve_precision(RunOptions& run, at::Device device) {

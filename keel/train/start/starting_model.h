@@ -1,5 +1,6 @@
 #pragma once
 
+#include "keel/core/console.h"
 #include "keel/model/loaded_model.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
@@ -12,6 +13,9 @@ void check_model_and_data(const Config& config);
 /// Loads the model of model.path, or creates a randomly initialised network with the task's tokenizer. Weights are
 /// float32; the caller sets the compute dtype after adding an adapter.
 LoadedModel load_starting_model(const Config& config, at::Device device);
+
+/// Opens the run's device, replaces run.device=auto by its name, and prints it. Warns of a GPU that would be unused.
+at::Device open_run_device(RunOptions& run, Console& console);
 
 /// Returns the compute dtype, and replaces run.precision=auto by it.
 at::ScalarType resolve_precision(RunOptions& run, at::Device device);

@@ -13,8 +13,6 @@
 namespace keel::compat {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
 std::string refusal(const std::string& file, const Words& words = {}) {

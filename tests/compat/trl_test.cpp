@@ -15,10 +15,7 @@
 namespace keel::compat {
 namespace {
 
-using testing::AllOf;
 using testing::Contains;
-using testing::HasSubstr;
-using testing::Not;
 
 constexpr const char* kTrlGrpo = "reward_funcs=think_format_reward num_generations=8 dataset_name=a.jsonl ";
 constexpr const char* kTrlSft = "SFTConfig={} dataset_name=a.jsonl ";

@@ -13,11 +13,8 @@
 namespace keel::compat {
 namespace {
 
-using testing::AllOf;
 using testing::Contains;
-using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 using Words = std::vector<std::string>;
 
 const std::string kActor = "actor_rollout_ref.actor.", kGrpo = "algorithm.adv_estimator=grpo",
@@ -288,12 +285,9 @@ TEST(Verl, EveryRejectedKeyHasHarmlessValues) {
 }
 
 TEST(Verl, RecipesNeedDataAndAModel) {
-  EXPECT_THAT(
-      error_of(2,
-               [] {
-                 import_recipe(read_recipe("", {kGrpo, "actor_rollout_ref.rollout.n=4"}));
-               }),
-      AllOf(HasSubstr("data.train_files: is missing"), HasSubstr("add actor_rollout_ref.model.path=")));
+  const Words without_data = {kGrpo, "actor_rollout_ref.rollout.n=4"};
+  EXPECT_THAT(error_of(2, [&] { import_recipe(read_recipe("", without_data)); }),
+              AllOf(HasSubstr("data.train_files: is missing"), HasSubstr("add actor_rollout_ref.model.path=")));
   EXPECT_THAT(error_of(2, [] { import_recipe(read_recipe("", {"hydra.job.name=main_ppo"})); }),
               HasSubstr("import .hydra/config.yaml"));
 }

@@ -56,8 +56,7 @@ TEST(Dataset, StopsAtABadRowOrSkipsAndCountsIt) {
   const TestFolder folder;
   const std::string path =
       folder.write("rows.jsonl", row("a", 1) + "{\"prompt\": \n" + row("b", 2) + "\n{\"answer\": 1}\n");
-  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":2: not valid JSON"),
-            std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { Dataset::open({path}, with("stop")); }), HasSubstr(path + ":2: not valid JSON"));
 
   const Dataset dataset = Dataset::open({path}, with("skip"));
   EXPECT_EQ(dataset.rows(), 4u);
@@ -74,10 +73,8 @@ TEST(Dataset, TheErrorForAMissingPromptKeyListsTheColumns) {
   for (const char* policy : {"stop", "skip"}) {
     DataOptions options = with(policy);
     options.prompt_key = "promt";
-    const std::string message = error_of(3, [&] { Dataset::open({path}, options); });
-    EXPECT_NE(message.find(path + ":1: column \"promt\" is missing; the row has \"prompt\", \"answer\""),
-              std::string::npos)
-        << message;
+    EXPECT_THAT(error_of(3, [&] { Dataset::open({path}, options); }),
+                HasSubstr(path + ":1: column \"promt\" is missing; the row has \"prompt\", \"answer\""));
     if (options.bad_rows == "stop") continue;
     options.bad_rows = "skip_late";
     EXPECT_TRUE(bad_row_of([&] {
@@ -124,8 +121,7 @@ TEST(Dataset, ANullOrMissingSourceDefaultsToTheFileName) {
   EXPECT_EQ(dataset.read(2).source, "rows");
   DataOptions named = with("stop");
   named.source_key = "data_source";
-  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, named); }).find("column \"data_source\" is null"),
-            std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { Dataset::open({path}, named); }), HasSubstr("column \"data_source\" is null"));
 }
 
 TEST(Dataset, WithoutACheckAtTheStartReadingABadRowThrows) {
@@ -140,8 +136,8 @@ TEST(Dataset, StopsAtATruncatedFileOrReadsItsCompleteRows) {
   if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   const std::string path = folder.write("rows.jsonl.gz", two_gzip_members().substr(0, 50));
-  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":2: the gzip file is truncated"),
-            std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { Dataset::open({path}, with("stop")); }),
+              HasSubstr(path + ":2: the gzip file is truncated"));
   const Dataset dataset = Dataset::open({path}, with("skip"));
   EXPECT_EQ(dataset.read(0).prompt, "a");
   EXPECT_TRUE(
@@ -155,8 +151,8 @@ TEST(Dataset, ARowThatIsTruncatedWithItsFileIsBad) {
   const std::string path =
       folder.write("rows.jsonl.gz", bytes_of_hex("1f8b0800000000000203aa562a28cacf2d2851b2524a54d2514acc2b2e4f2d52b232a"
                                                  "ce5aa46c82421c918a1c824436400000000ffff"));
-  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":3: the gzip file is truncated"),
-            std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { Dataset::open({path}, with("stop")); }),
+              HasSubstr(path + ":3: the gzip file is truncated"));
   const Dataset dataset = Dataset::open({path}, with("skip"));
   EXPECT_EQ(dataset.rows(), 3u);  // two rows and the truncated one
   EXPECT_EQ(dataset.read(1).prompt, "b");
@@ -172,17 +168,16 @@ TEST(Dataset, ARowWithoutTheAnswerThatTheRewardNeedsIsBad) {
     return answer.is_null() ? "it has no answer" : "";
   };
   const std::string problem = path + ":2: it has no answer; the answer is column \"answer\". Fix: correct it";
-  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop"), check); }).find(problem), std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { Dataset::open({path}, with("stop"), check); }), HasSubstr(problem));
   const Dataset skipping = Dataset::open({path}, with("skip"), check);
   EXPECT_TRUE(skipping.notes()[1].starts_with("1 bad row is skipped; the first: " + problem));
   const Dataset unchecked = Dataset::open({path}, with("stop_late"), check);
   EXPECT_EQ(unchecked.read(2).prompt, "c");
   EXPECT_TRUE(bad_row_of([&] { unchecked.read(1); }).starts_with(problem));
   const std::string bare = folder.write("bare.jsonl", "{\"prompt\": \"b\"}\n");
-  EXPECT_NE(
-      error_of(3, [&] { Dataset::open({bare}, with("stop"), [](const Json&, const std::string&) { return "no"; }); })
-          .find(bare + ":1: no; no column was recognised as the answer. Fix: set data.answer_key"),
-      std::string::npos);
+  EXPECT_THAT(
+      error_of(3, [&] { Dataset::open({bare}, with("stop"), [](const Json&, const std::string&) { return "no"; }); }),
+      HasSubstr(bare + ":1: no; no column was recognised as the answer. Fix: set data.answer_key"));
 }
 
 TEST(Dataset, ListsTheSourcesIfAllRowsWereRead) {
@@ -199,17 +194,15 @@ TEST(Dataset, ListsTheSourcesIfAllRowsWereRead) {
 TEST(Dataset, RejectsInputWithoutUsableRows) {
   const TestFolder folder;
   const std::string empty = folder.write("empty.jsonl", "\n\n");
-  EXPECT_NE(error_of(3, [&] { Dataset::open({empty}, {}); }).find("the data set is empty"), std::string::npos);
-  EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string() + "/*.json"}, {}); }).find("no file matches"),
-            std::string::npos);
-  EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string() + "/gone.jsonl"}, {}); }).find("gone.jsonl"),
-            std::string::npos);
-  EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string()}, {}); }).find("is a folder. Fix: name its files"),
-            std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { Dataset::open({empty}, {}); }), HasSubstr("the data set is empty"));
+  EXPECT_THAT(error_of(3, [&] { Dataset::open({folder.path.string() + "/*.json"}, {}); }),
+              HasSubstr("no file matches"));
+  EXPECT_THAT(error_of(3, [&] { Dataset::open({folder.path.string() + "/gone.jsonl"}, {}); }), HasSubstr("gone.jsonl"));
+  EXPECT_THAT(error_of(3, [&] { Dataset::open({folder.path.string()}, {}); }),
+              HasSubstr("is a folder. Fix: name its files"));
   const std::string bad = folder.write("bad.jsonl", "x\ny\n");
-  EXPECT_NE(error_of(3, [&] { Dataset::open({bad}, with("skip")); })
-                .find("none of the 2 rows can be used; the first: " + bad + ":1"),
-            std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { Dataset::open({bad}, with("skip")); }),
+              HasSubstr("none of the 2 rows can be used; the first: " + bad + ":1"));
 }
 
 TEST(Dataset, TheFingerprintChangesWithAFile) {

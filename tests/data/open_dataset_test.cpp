@@ -90,7 +90,7 @@ TEST(OpenDataset, StopsAtABadRowUnlessBadRowsAreSkipped) {
   DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(3) + "broken\n"));
   options.bad_rows = "stop_late";
   OpenedDataset data = open(options);
-  EXPECT_NE(error_of(3, [&] { data.train.next(4); }).find("rows.jsonl:4: not valid JSON"), std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { data.train.next(4); }), HasSubstr("rows.jsonl:4: not valid JSON"));
 }
 
 TEST(OpenDataset, SkipsLongPromptsAndRejectsADatasetWithoutPrompts) {
@@ -100,11 +100,11 @@ TEST(OpenDataset, SkipsLongPromptsAndRejectsADatasetWithoutPrompts) {
   OpenedDataset data = open(options);
   for (const int answer : answers(data.train.next(20))) EXPECT_LT(answer, 10);
   EXPECT_GE(data.train.skipped().too_long, 1u);
-  EXPECT_NE(data.train.skipped().first.find("rows.jsonl:11: a prompt of 10 tokens"), std::string::npos);
+  EXPECT_THAT(data.train.skipped().first, HasSubstr("rows.jsonl:11: a prompt of 10 tokens"));
   options.max_prompt_tokens = 3;
   OpenedDataset none = open(options);
-  EXPECT_NE(error_of(3, [&] { none.train.next(1); }).find("none of the 11 rows is usable as a prompt; 11 are too long"),
-            std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { none.train.next(1); }),
+              HasSubstr("none of the 11 rows is usable as a prompt; 11 are too long"));
 }
 
 TEST(OpenDataset, TheErrorNamesHeldOutIfItTakesAllRows) {
@@ -115,8 +115,8 @@ TEST(OpenDataset, TheErrorNamesHeldOutIfItTakesAllRows) {
   options.held_out = 0.9999;
   OpenedDataset data = open(options);
   EXPECT_THAT(error_of(3, [&] { data.train.next(1); }),
-              testing::AllOf(testing::HasSubstr("0 are bad, 3 are held out for evaluation (data.held_out"),
-                             testing::HasSubstr("lower it, or set data.eval_files")));
+              AllOf(HasSubstr("0 are bad, 3 are held out for evaluation (data.held_out"),
+                    HasSubstr("lower it, or set data.eval_files")));
 }
 
 TEST(OpenDataset, HoldsOutAFractionByContentThatIsNeverTrained) {
@@ -199,11 +199,11 @@ TEST(OpenDataset, RendersConversationsAndOnRequestTexts) {
   EXPECT_EQ(rendered(text, "always", ""), "<bos><turn>user: hi<end><turn>assistant: ");
   EXPECT_EQ(rendered(text, "auto", "Be brief."),
             "<bos><turn>system: Be brief.<end><turn>user: hi<end><turn>assistant: ");
-  EXPECT_NE(error_of(2, [&] { rendered(chat, "never", ""); }).find("chat.jsonl:1: the prompt is a conversation"),
-            std::string::npos);
-  EXPECT_NE(error_of(2, [&] { rendered(text, "never", "x"); }).find("data.system_prompt"), std::string::npos);
-  EXPECT_NE(error_of(2, [&] { open(options_for(chat), 1, {}).train.next(1); }).find("the prompt needs a chat template"),
-            std::string::npos);
+  EXPECT_THAT(error_of(2, [&] { rendered(chat, "never", ""); }),
+              HasSubstr("chat.jsonl:1: the prompt is a conversation"));
+  EXPECT_THAT(error_of(2, [&] { rendered(text, "never", "x"); }), HasSubstr("data.system_prompt"));
+  EXPECT_THAT(error_of(2, [&] { open(options_for(chat), 1, {}).train.next(1); }),
+              HasSubstr("the prompt needs a chat template"));
 }
 
 // TRL's is_conversational depends on the dataset, not on the model.
@@ -230,7 +230,7 @@ TEST(OpenDataset, NamesTheFirstRowOfAnErrorInAllRows) {
   for (int i = 0; i < 50; ++i) rows += R"({"prompt": [{"role": "user", "content": ")" + std::to_string(i) + "\"}]}\n";
   DataOptions options = options_for(folder.write("rows.jsonl", rows));
   options.chat = "never";
-  EXPECT_THAT(error_of(2, [&] { open(options).train.next(1); }), testing::HasSubstr("rows.jsonl:1: the prompt is a"));
+  EXPECT_THAT(error_of(2, [&] { open(options).train.next(1); }), HasSubstr("rows.jsonl:1: the prompt is a"));
 }
 
 TEST(OpenDataset, NeverParsesMessageContentAsSpecialTokens) {
@@ -278,9 +278,7 @@ TEST(OpenDataset, ARowThatTheTemplateRejectsIsABadRow) {
                                                       "\n");
   DataOptions options = options_for(path);
   OpenedDataset stops = open(options, 1, strict);
-  const std::string error = error_of(3, [&] { stops.train.next(2); });
-  EXPECT_NE(error.find("rows.jsonl:2: "), std::string::npos) << error;
-  EXPECT_NE(error.find("not this"), std::string::npos) << error;
+  EXPECT_THAT(error_of(3, [&] { stops.train.next(2); }), AllOf(HasSubstr("rows.jsonl:2: "), HasSubstr("not this")));
   options.bad_rows = "skip";
   OpenedDataset skips = open(options, 1, strict);
   EXPECT_EQ(skips.train.next(2)[1].text, "yes");
@@ -305,7 +303,7 @@ TEST(OpenDataset, PassesTheChatTemplateKwargs) {
   EXPECT_EQ(open(options, 1, choosing).train.next(1)[0].text, plain + " /no_think");
   for (const char* wrong : {"enable_thinkng=false", "enable_thinking", "messages=[]"}) {
     options.chat_template_kwargs = {wrong};
-    EXPECT_NE(error_of(2, [&] { open(options, 1, choosing); }).find("data.chat_template_kwargs"), std::string::npos);
+    EXPECT_THAT(error_of(2, [&] { open(options, 1, choosing); }), HasSubstr("data.chat_template_kwargs"));
   }
 }
 

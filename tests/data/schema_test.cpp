@@ -1,6 +1,6 @@
 #include "keel/data/schema.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "tests/data/data_support.h"
 
@@ -180,25 +180,23 @@ TEST(Schema, NamesTheLineTheProblemAndTheKeyToSet) {
   };
   for (const auto& [got, expected] : cases) {
     EXPECT_TRUE(got.starts_with("f:1: ")) << got;
-    EXPECT_NE(got.find(expected), std::string::npos) << got << " / " << expected;
+    EXPECT_THAT(got, testing::HasSubstr(expected));
   }
   const Columns gsm8k = find_columns(R"({"question": "q", "answer": "#### 1"})");
   const Row bare = row_of(R"({"question": "q", "answer": "1"})");
-  EXPECT_NE(bad_row_of([&] { make_example(bare, gsm8k); }).find("has no \"####\""), std::string::npos);
+  EXPECT_THAT(bad_row_of([&] { make_example(bare, gsm8k); }), testing::HasSubstr("has no \"####\""));
   const Row parquet{Json{{"prompt", nullptr}}, "rows.parquet, row group 1, row 1 (both from 1)"};
-  EXPECT_NE(bad_row_of([&] {
-              make_example(parquet, detect_columns(parquet, {}));
-            }).find("null, or bytes that are not text; "),
-            std::string::npos);
+  EXPECT_THAT(bad_row_of([&] { make_example(parquet, detect_columns(parquet, {})); }),
+              testing::HasSubstr("null, or bytes that are not text; "));
 }
 
 TEST(Schema, RejectsAConversationThatWasSavedAsAString) {
   for (const char* text :
        {R"({"role": "user", "content": "q"})", "{'role': 'user', 'content': 'q'}",
         R"([ {"content": "q", "role": "user"} ])", "array([{'role': 'user', 'content': 'q'}], dtype=object)"}) {
-    EXPECT_NE(schema_refusal(Json{{"prompt", text}}.dump()).find("written as a text"), std::string::npos) << text;
+    EXPECT_THAT(schema_refusal(Json{{"prompt", text}}.dump()), testing::HasSubstr("written as a text")) << text;
     const std::string pair = Json{{"prompt", "p"}, {"completion", text}}.dump();
-    EXPECT_NE(schema_refusal(pair, {}, kSft).find("written as a text"), std::string::npos) << text;
+    EXPECT_THAT(schema_refusal(pair, {}, kSft), testing::HasSubstr("written as a text")) << text;
     EXPECT_EQ(read(pair, keys("", "completion"), kSft).answer, text);  // a completion may have this form
   }
   EXPECT_EQ(read(R"({"prompt": "{x: the role of content in {x}}"})").prompt, "{x: the role of content in {x}}");

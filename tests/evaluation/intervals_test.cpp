@@ -2,7 +2,7 @@
 
 #include "keel/evaluation/intervals.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <vector>
@@ -119,7 +119,7 @@ TEST(EvaluationIntervals, AreMissingForEqualRewardsOfUnknownRange) {
   const Json json = to_json(statistics.all);
   EXPECT_TRUE(json["avg@2"]["low"].is_null() && json["avg@2"]["high"].is_null());
   EXPECT_EQ(json["avg@2"]["mean"], 0.25);
-  EXPECT_NE(to_table(statistics).find("0.2500   none: all rewards are equal"), std::string::npos);
+  EXPECT_THAT(to_table(statistics), testing::HasSubstr("0.2500 none: all rewards are equal"));
   // A reward of unknown range that is always 1 is not a fraction of right answers.
   const auto ones = prompts_with(std::vector(4, std::vector{1.0, 1.0}));
   EXPECT_FALSE(evaluation_statistics(ones, false).all.measures[0].estimate.interval);

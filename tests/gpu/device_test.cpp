@@ -426,10 +426,10 @@ TEST(Rollouts, HalveTheBatchIfMemoryRunsOut) {
                                                }});
   EXPECT_EQ(rollouts.size(), 5000u);
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("continuing with 2500"), std::string::npos) << warnings[0];
+  EXPECT_THAT(warnings[0], HasSubstr("continuing with 2500"));
   request.max_new_tokens = 2000;
-  const std::string refusal = error_of(2, [&] { RolloutEngine(model, tokenizer).generate(prompts, request); });
-  EXPECT_NE(refusal.find("lower rollout.max_sequences"), std::string::npos) << refusal;
+  EXPECT_THAT(error_of(2, [&] { RolloutEngine(model, tokenizer).generate(prompts, request); }),
+              HasSubstr("lower rollout.max_sequences"));
 }
 
 }  // namespace

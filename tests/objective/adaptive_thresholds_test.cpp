@@ -96,9 +96,9 @@ TEST(AdaptDelta, RejectsInvalidOptions) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const AdaptOptions& options : {AdaptOptions{-1, 0.1, 1}, AdaptOptions{1, 0, 1}, AdaptOptions{1, 0.5, 0.1},
                                       AdaptOptions{nan, 0.1, 1}, AdaptOptions{1, nan, 1}})
-    EXPECT_NE(error_of(2, [&] { adapt_delta(0.1, 0.5, 0.5, options); }).find("min"), std::string::npos);
+    EXPECT_THAT(error_of(2, [&] { adapt_delta(0.1, 0.5, 0.5, options); }), HasSubstr("min"));
   for (const double delta : {0.0, -1.0, nan})
-    EXPECT_NE(error_of(2, [&] { adapt_delta(delta, 0.5, 0.5); }).find("above 0"), std::string::npos);
+    EXPECT_THAT(error_of(2, [&] { adapt_delta(delta, 0.5, 0.5); }), HasSubstr("above 0"));
 }
 
 }  // namespace

@@ -98,8 +98,8 @@ TEST(SequenceWeights, MatchTheGoldenWeightsOfValidTokens) {
 TEST(SequenceWeights, RejectAnUnknownKind) {
   const std::vector<int64_t> one{1};
   const std::string message = error_of(2, [&] { sequence_weights("mean", one, 1); });
-  EXPECT_NE(message.find("\"mean\""), std::string::npos);
-  EXPECT_NE(message.find("token_mean"), std::string::npos);
+  EXPECT_THAT(message, HasSubstr("\"mean\""));
+  EXPECT_THAT(message, HasSubstr("token_mean"));
   EXPECT_EQ(error_of(2, [&] { sequence_weights("mean", {}, 1); }), message);  // also fails without tokens
 }
 
@@ -107,12 +107,9 @@ TEST(Aggregations, RejectInconsistentArrays) {
   const std::vector<double> values{1, 2, 3};
   const std::vector<uint8_t> mask{1, 1, 1}, short_mask{1, 1};
   const std::vector<int64_t> lengths{2, 1}, too_long{2, 2}, negative{4, -1};
-  EXPECT_NE(error_of(70, [&] { aggregate("token_mean", values, short_mask, lengths, 1); }).find("3 values"),
-            std::string::npos);
-  EXPECT_NE(error_of(70, [&] { aggregate("token_mean", values, mask, too_long, 1); }).find("4 tokens"),
-            std::string::npos);
-  EXPECT_NE(error_of(70, [&] { aggregate("token_mean", values, mask, negative, 1); }).find("-1 tokens"),
-            std::string::npos);
+  EXPECT_THAT(error_of(70, [&] { aggregate("token_mean", values, short_mask, lengths, 1); }), HasSubstr("3 values"));
+  EXPECT_THAT(error_of(70, [&] { aggregate("token_mean", values, mask, too_long, 1); }), HasSubstr("4 tokens"));
+  EXPECT_THAT(error_of(70, [&] { aggregate("token_mean", values, mask, negative, 1); }), HasSubstr("-1 tokens"));
 }
 
 }  // namespace

@@ -65,20 +65,20 @@ TEST(Checks, RequireOtherLogpToMatchTheToken) {
 TEST(Checks, RequireOneTypeDeviceAndShape) {
   LossInputs policy = valid_inputs();
   policy.logp = policy.logp.to(at::kHalf);
-  EXPECT_THAT(error_message(policy), testing::HasSubstr("logp is Half; expected float32 or float64"));
+  EXPECT_THAT(error_message(policy), HasSubstr("logp is Half; expected float32 or float64"));
   policy = valid_inputs();
   policy.advantages = policy.advantages.to(at::kDouble);
-  EXPECT_THAT(error_message(policy), testing::HasSubstr("advantages is Double"));
+  EXPECT_THAT(error_message(policy), HasSubstr("advantages is Double"));
   policy = valid_inputs();
   policy.behavior_logp = floats({-1, -1});
-  EXPECT_THAT(error_message(policy), testing::HasSubstr("behavior_logp has the shape [2]; expected [3]"));
+  EXPECT_THAT(error_message(policy), HasSubstr("behavior_logp has the shape [2]; expected [3]"));
   policy = valid_inputs();
   policy.lengths = {1, 1};
-  EXPECT_THAT(error_message(policy), testing::HasSubstr("lengths add up to 2, but there are 3 tokens"));
+  EXPECT_THAT(error_message(policy), HasSubstr("lengths add up to 2, but there are 3 tokens"));
   policy.lengths = {3, -1};
-  EXPECT_THAT(error_message(policy), testing::HasSubstr("lengths[1] is -1"));
+  EXPECT_THAT(error_message(policy), HasSubstr("lengths[1] is -1"));
   policy.lengths = {4, 1};
-  EXPECT_THAT(error_message(policy), testing::HasSubstr("lengths[0] is 4"));
+  EXPECT_THAT(error_message(policy), HasSubstr("lengths[0] is 4"));
 }
 
 TEST(Checks, RequireTheInputsOfTheRegion) {
@@ -120,7 +120,7 @@ TEST(Checks, AcceptFlagsThatAreBooleansOrZeroAndOne) {
   EXPECT_TRUE(as_bool_flags("mask", flags({1, 0, 1}), like).equal(flags({1, 0, 1})));
   EXPECT_THAT(complaint_about(floats({1, 0.5, 1})), testing::StartsWith("mask[1] is 0.5"));
   EXPECT_THAT(complaint_about(floats({1, 0, std::nan("")})), testing::StartsWith("mask[2] is nan"));
-  EXPECT_THAT(complaint_about(floats({1, 0})), testing::HasSubstr("the shape [2]; expected [3]"));
+  EXPECT_THAT(complaint_about(floats({1, 0})), HasSubstr("the shape [2]; expected [3]"));
 }
 
 TEST(Checks, RequireOneAdvantagePerSequenceForSequenceLevelWeights) {

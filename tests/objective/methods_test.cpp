@@ -108,9 +108,8 @@ TEST(MakeObjective, RejectsAParameterThatTheMethodDoesNotHave) {
       if (name == "delta" && parameter_map(row.region).contains("low")) continue;  // sets both
       ObjectiveOptions options{.method = row.name};
       options.*option.second = 0.5;
-      const std::string message = error_of(2, [&] { make_objective(options, 1); });
-      EXPECT_NE(message.find("objective." + option.first), std::string::npos) << message;
-      EXPECT_NE(message.find(row.name), std::string::npos) << message;
+      EXPECT_THAT(error_of(2, [&] { make_objective(options, 1); }),
+                  AllOf(HasSubstr("objective." + option.first), HasSubstr(row.name)));
       ++refused;
     }
   }
@@ -126,12 +125,12 @@ TEST(MakeObjective, AcceptsEnumNamesAndNullAsParameterValues) {
   EXPECT_EQ(region.high, kUnlimited);
   EXPECT_EQ(region.low, 0.15);
   options.parameters = {"low=0.1", "low=0.2"};
-  EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("keep one"), std::string::npos);
+  EXPECT_THAT(error_of(2, [&] { make_objective(options, 1); }), HasSubstr("keep one"));
   for (const char* wrong :
        {"width=1", "low=0", "low=-1", "ratio_cap=wide", "divergence=js", "divergence=0", "ratio_cap"}) {
     options.parameters = {wrong};
     const std::string message = error_of(2, [&] { make_objective(options, 1); }), name(wrong);
-    EXPECT_NE(message.find(name.substr(0, name.find('='))), std::string::npos) << message;
+    EXPECT_THAT(message, HasSubstr(name.substr(0, name.find('='))));
   }
 }
 
@@ -141,10 +140,10 @@ TEST(MakeObjective, AcceptsAnAnchorIfTheMethodSupportsIt) {
   EXPECT_EQ(std::get<Dppo>(make_objective(options, 1).method.region).anchor, Anchor::kRecomputed);
   EXPECT_TRUE(make_objective(options, 1).requirements().recomputed_logp);
   options.parameters = {"anchor=behavior"};
-  EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("objective.anchor"), std::string::npos);
+  EXPECT_THAT(error_of(2, [&] { make_objective(options, 1); }), HasSubstr("objective.anchor"));
   options.parameters = {};
   options.method = "drpo";
-  EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("one anchor only"), std::string::npos);
+  EXPECT_THAT(error_of(2, [&] { make_objective(options, 1); }), HasSubstr("one anchor only"));
 }
 
 TEST(MakeObjective, AcceptsEveryMethod) {
@@ -158,7 +157,7 @@ TEST(MakeObjective, RequiresValuesForGae) {
   for (const Method& row : methods()) {
     const ObjectiveOptions options{.method = row.name, .advantage = "gae"};
     if (requirements(row.region).scope == Scope::kSequence) {
-      EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("decides per sequence"), std::string::npos);
+      EXPECT_THAT(error_of(2, [&] { make_objective(options, 1); }), HasSubstr("decides per sequence"));
     } else {
       EXPECT_TRUE(make_objective(options, 1).requirements().value) << row.name;
     }
@@ -168,7 +167,7 @@ TEST(MakeObjective, RequiresValuesForGae) {
 TEST(MakeObjective, RejectsSettingsWithoutEffect) {
   const auto refusal = [](const ObjectiveOptions& options) { return error_of(2, [&] { make_objective(options, 1); }); };
   const auto expect_words = [](const std::string& message, std::initializer_list<const char*> words) {
-    for (const char* word : words) EXPECT_NE(message.find(word), std::string::npos) << word << " in: " << message;
+    for (const char* word : words) EXPECT_THAT(message, HasSubstr(word));
   };
   expect_words(refusal({.method = "dppo_tv", .delta = 0.3, .delta_low = 0.1, .delta_high = 0.2}),
                {"objective.delta is 0.3", "delta_low, 0.1", "delta_high, 0.2", "Remove one"});
@@ -231,7 +230,7 @@ TEST(MakeObjective, RejectsContradictoryParametersAndNamesTheKey) {
       {{.method = "drpo", .delta = 1e-40}, {"objective.delta", "1e-40", "above 0"}}};
   for (const Refused& one : cases) {
     const std::string message = error_of(2, [&] { make_objective(one.options, 12); });
-    for (const char* word : one.words) EXPECT_NE(message.find(word), std::string::npos) << word << " in: " << message;
+    for (const char* word : one.words) EXPECT_THAT(message, HasSubstr(word));
   }
   EXPECT_NO_THROW(make_objective(by_name("dppo_topk_tv", {"support=replace_last", "k=8"}), 12));
   EXPECT_NO_THROW(make_objective(by_name("drpo", {"divergence=topk_tv", "support=replace_last"}), 12));
@@ -250,12 +249,11 @@ TEST(MakeObjective, SuggestsASettingInPlaceOfAnUnsupportedOne) {
                                                    {"pg", "it has none. Remove"},
                                                    {"pg_is", "it has: ratio_cap. Remove"}};
   for (const auto& [method, hint] : working) {
-    const std::string message = error_of(2, [&] { make_objective({.method = method, .delta = 0.5}, 1); });
-    EXPECT_NE(message.find(hint), std::string::npos) << message;
-    EXPECT_NE(message.find("objective.delta is 0.5"), std::string::npos) << message;
+    EXPECT_THAT(error_of(2, [&] { make_objective({.method = method, .delta = 0.5}, 1); }),
+                AllOf(HasSubstr(hint), HasSubstr("objective.delta is 0.5")));
   }
   const std::string cap = error_of(2, [] { make_objective({.method = "gspo", .ratio_cap = 3.0}, 1); });
-  EXPECT_EQ(cap.find("objective.parameters"), std::string::npos) << cap;  // no parameter replaces a ratio cap
+  EXPECT_THAT(cap, Not(HasSubstr("objective.parameters")));  // no parameter replaces a ratio cap
   const Objective one_sided = make_objective({.method = "up_grpo", .delta = 0.5}, 1);  // has only low
   EXPECT_EQ(parameter_map(one_sided.method.region).at("low"), 0.5);
 }
@@ -265,9 +263,8 @@ TEST(MakeObjective, AcceptsTheMethodNamesOfThePapers) {
   EXPECT_EQ(make_objective({.method = "dppo_binary_tv"}, 1).method.name, "dppo_tv");
   EXPECT_EQ(make_objective({.method = "dppo_binary_kl"}, 1).method.name, "dppo_kl");
   // verl names of methods with other defaults are suggested, not accepted.
-  EXPECT_NE(error_of(2, [] { make_objective({.method = "vanilla"}, 1); }).find("did you mean ppo?"), std::string::npos);
-  EXPECT_NE(error_of(2, [] { make_objective({.method = "geo_mean"}, 1); }).find("did you mean gmpo?"),
-            std::string::npos);
+  EXPECT_THAT(error_of(2, [] { make_objective({.method = "vanilla"}, 1); }), HasSubstr("did you mean ppo?"));
+  EXPECT_THAT(error_of(2, [] { make_objective({.method = "geo_mean"}, 1); }), HasSubstr("did you mean gmpo?"));
 }
 
 TEST(MakeObjective, AdaptsOnlyThresholdsOfMasks) {
@@ -275,13 +272,12 @@ TEST(MakeObjective, AdaptsOnlyThresholdsOfMasks) {
   EXPECT_EQ(make_objective(options, 1).target_kept, 0.99);
   for (const char* method : {"drpo", "pg_is", "up_grpo", "m2po", "cispo"}) {  // delta, none, only low, budget, a clip
     options.method = method;
-    const std::string message = error_of(2, [&] { make_objective(options, 1); });
-    EXPECT_NE(message.find("objective.parameters has target_kept=0.99"), std::string::npos) << message;
-    EXPECT_NE(message.find(method), std::string::npos) << message;
+    EXPECT_THAT(error_of(2, [&] { make_objective(options, 1); }),
+                AllOf(HasSubstr("objective.parameters has target_kept=0.99"), HasSubstr(method)));
   }
   options.method = "dppo_tv";
   options.parameters = {"low=null", "target_kept=0.99"};  // an infinite threshold cannot adapt
-  EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("a finite number above 0"), std::string::npos);
+  EXPECT_THAT(error_of(2, [&] { make_objective(options, 1); }), HasSubstr("a finite number above 0"));
 }
 
 TEST(MakeObjective, RequiresReferenceLogProbsOnlyWithAReferenceKl) {
@@ -293,18 +289,12 @@ TEST(MakeObjective, RequiresReferenceLogProbsOnlyWithAReferenceKl) {
 }
 
 TEST(MakeRegion, RejectsUnknownMethodsParametersAndEnumNames) {
-  EXPECT_NE(error_of(2, [] { make_region("dpo", Json::object()); }).find("\"dpo\""), std::string::npos);
-  EXPECT_NE(error_of(2, [] { make_region("spo", {{"delta", 1}}); }).find("it has: eps"), std::string::npos);
-  EXPECT_NE(error_of(2, [] { make_region("spo", {{"eps", "wide"}}); }).find("a number"), std::string::npos);
-  const std::string word = error_of(2, [] { make_region("tvpo", {{"scope", "token"}}); });
-  EXPECT_NE(word.find("group, batch"), std::string::npos) << word;
-  EXPECT_NE(error_of(2, [] { make_region("pg", {{"low", 1}}); }).find("it has none"), std::string::npos);
-  EXPECT_NE(error_of(2,
-                     [] {
-                       make_region("pg_tis", {{"C", 1}, {"ratio_cap", 2}});
-                     })
-                .find("keep one"),
-            std::string::npos);
+  EXPECT_THAT(error_of(2, [] { make_region("dpo", Json::object()); }), HasSubstr("\"dpo\""));
+  EXPECT_THAT(error_of(2, [] { make_region("spo", {{"delta", 1}}); }), HasSubstr("it has: eps"));
+  EXPECT_THAT(error_of(2, [] { make_region("spo", {{"eps", "wide"}}); }), HasSubstr("a number"));
+  EXPECT_THAT(error_of(2, [] { make_region("tvpo", {{"scope", "token"}}); }), HasSubstr("group, batch"));
+  EXPECT_THAT(error_of(2, [] { make_region("pg", {{"low", 1}}); }), HasSubstr("it has none"));
+  EXPECT_THAT(error_of(2, [] { make_region("pg_tis", {{"C", 1}, {"ratio_cap", 2}}); }), HasSubstr("keep one"));
   EXPECT_EQ(std::get<Topr>(make_region("topr", {{"length_normalized", false}})).length_normalized, Switch::kOff);
 }
 
@@ -395,26 +385,23 @@ TEST(MakeObjective, UsesTheDefaultsOfTheMethodUnlessOverridden) {
 }
 
 TEST(MakeObjective, RejectsAnUnknownMethod) {
-  EXPECT_NE(error_of(2, [] { make_objective({.method = "dpo"}, 1); }).find("\"dpo\""), std::string::npos);
+  EXPECT_THAT(error_of(2, [] { make_objective({.method = "dpo"}, 1); }), HasSubstr("\"dpo\""));
 }
 
 // TRPO, VAPO and OPO are different methods, and the next five learn from preferences.
 TEST(MakeObjective, DoesNotSuggestADifferentMethodForAKnownOne) {
   for (const char* other : {"trpo", "vapo", "opo", "dpo", "DPO", "kto", "orpo", "rpo", "xpo", "bspo"}) {
-    const std::string message = error_of(2, [&] { make_objective({.method = other}, 1); });
-    EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
-    EXPECT_NE(message.find("`keel methods`"), std::string::npos) << message;
+    EXPECT_THAT(error_of(2, [&] { make_objective({.method = other}, 1); }),
+                AllOf(Not(HasSubstr("did you mean")), HasSubstr("`keel methods`")));
   }
   for (const auto& [slip, meant] : {std::pair("gpro", "grpo"), {"GRPO", "grpo"}, {"gsp", "gspo"}, {"ggrpo", "grpo"}})
-    EXPECT_NE(error_of(2, [&, slip = slip] { make_objective({.method = slip}, 1); })
-                  .find("did you mean " + std::string(meant) + "?"),
-              std::string::npos)
+    EXPECT_THAT(error_of(2, [&, slip = slip] { make_objective({.method = slip}, 1); }),
+                HasSubstr("did you mean " + std::string(meant) + "?"))
         << slip;
 }
 
 TEST(MakeObjective, SuggestsTheNearestMethod) {
-  EXPECT_NE(error_of(2, [] { make_objective({.method = "dpo_tv"}, 1); }).find("did you mean dppo_tv"),
-            std::string::npos);
+  EXPECT_THAT(error_of(2, [] { make_objective({.method = "dpo_tv"}, 1); }), HasSubstr("did you mean dppo_tv"));
 }
 
 TEST(ObjectiveOptions, HaveValidDefaults) {

@@ -101,10 +101,10 @@ TEST(EveryMethod, AcceptsAnEmptyBatch) {
 TEST(SequenceMethods, RejectLengthsThatDoNotAddUp) {
   LossInputs policy = edge_tokens(20, 1, at::kFloat);
   policy.lengths = {10, 9};
-  EXPECT_NE(error_of(70, [&] { token_coefficients(Gspo{}, policy); }).find("20 tokens"), std::string::npos);
+  EXPECT_THAT(error_of(70, [&] { token_coefficients(Gspo{}, policy); }), HasSubstr("20 tokens"));
   policy.lengths = {10, 10};
   policy.groups = {0};
-  EXPECT_NE(error_of(70, [&] { token_coefficients(Tvpo{}, policy); }).find("2 sequences"), std::string::npos);
+  EXPECT_THAT(error_of(70, [&] { token_coefficients(Tvpo{}, policy); }), HasSubstr("2 sequences"));
 }
 
 TEST(Dppo, NeverBlocksAnUpdateTowardsTheSamplingPolicy) {

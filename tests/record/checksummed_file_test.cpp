@@ -16,7 +16,6 @@ namespace keel {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 class ChecksummedFileTest : public testing::Test {
@@ -126,11 +125,8 @@ TEST_F(ChecksummedFileTest, ReportsARemovedFolderOrRows) {
   EXPECT_EQ(folder.sync().metrics.size(), 2u);
   EXPECT_THAT(read_file(moved / "log.txt"), HasSubstr("after the move"));
   std::filesystem::remove(moved / "metrics.jsonl");
-  EXPECT_THAT(error_of(4,
-                       [&] {
-                         folder.add_metrics({{"step", 3}});
-                       }),
-              HasSubstr("metrics.jsonl was removed or replaced"));
+  const Json third_step = {{"step", 3}};
+  EXPECT_THAT(error_of(4, [&] { folder.add_metrics(third_step); }), HasSubstr("metrics.jsonl was removed or replaced"));
   EXPECT_THAT(error_of(4, [&] { folder.write([&] { write_atomically(run / "no/such", "x"); }); }),
               HasSubstr("No such file or directory"));
   for (const char* name : {"samples.jsonl", "log.txt", "config.yaml"}) std::filesystem::remove(moved / name);

@@ -1,6 +1,6 @@
 #include "keel/record/recorded_tokens.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 
@@ -187,8 +187,8 @@ TEST_F(RecordedTokensTest, ReportDamagedFilesAndReadOthers) {
   folder_.write("tokens/" + TokenFile::name(5), "not Parquet");
   const RecordedTokens tokens = read_recorded_tokens(run());
   ASSERT_EQ(tokens.damage.size(), 2u);
-  EXPECT_NE(tokens.damage[0].find(TokenFile::name(3)), std::string::npos);
-  EXPECT_NE(tokens.damage[1].find(TokenFile::name(5)), std::string::npos);
+  EXPECT_THAT(tokens.damage[0], testing::HasSubstr(TokenFile::name(3)));
+  EXPECT_THAT(tokens.damage[1], testing::HasSubstr(TokenFile::name(5)));
   EXPECT_EQ(tokens.tokens, 1);
 }
 
@@ -241,15 +241,14 @@ TEST_F(RecordedTokensTest, ShortenPromptsToTheSizeLimit) {
   EXPECT_EQ(shown.prompts.size(), 1000u);
   for (const std::string& text : shown.prompts) bytes += text.size();
   EXPECT_LT(bytes, 450'000u);
-  EXPECT_NE(shown.prompts[0].find(" more bytes)"), std::string::npos);
+  EXPECT_THAT(shown.prompts[0], testing::HasSubstr(" more bytes)"));
 }
 
 TEST_F(RecordedTokensTest, RejectPromptsThatAreNotTexts) {
   write(3, step_three(), {{"7", 7}});
   const RecordedTokens tokens = read_recorded_tokens(run());
   ASSERT_EQ(tokens.damage.size(), 1u);
-  EXPECT_NE(tokens.damage[0].find("\"prompts\" of keel.step is not an object of texts"), std::string::npos)
-      << tokens.damage[0];
+  EXPECT_THAT(tokens.damage[0], testing::HasSubstr("\"prompts\" of keel.step is not an object of texts"));
 }
 
 TEST(LogHistogram, HasEightBinsPerDecade) {

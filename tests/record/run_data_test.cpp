@@ -78,12 +78,12 @@ TEST_F(RunDataTest, NamesFileAndLineOfAnInvalidLine) {
   for (const char* broken :
        {"{\"phase\":\"rl\",\"st\n{\"phase\":\"rl\",\"step\":3}\n", "{\"phase\":\"rl\",\"step\":NaN}\n"}) {
     write("metrics.jsonl", std::string("{\"phase\":\"rl\",\"step\":1}\n") + broken);
-    EXPECT_NE(error_of(3, [&] { read_run(folder_); }).find("metrics.jsonl:2:"), std::string::npos) << broken;
+    EXPECT_THAT(error_of(3, [&] { read_run(folder_); }), HasSubstr("metrics.jsonl:2:")) << broken;
   }
 }
 
 TEST_F(RunDataTest, RejectsAFolderThatIsNotARun) {
-  EXPECT_NE(error_of(3, [&] { read_run(folder_); }).find("metrics.jsonl"), std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { read_run(folder_); }), HasSubstr("metrics.jsonl"));
 }
 
 TEST_F(RunDataTest, KeepsEvenlySpacedSamplesWithFirstAndLast) {

@@ -98,8 +98,7 @@ TEST_F(ScoringQueueTest, StopsAtAFailureAndNamesTheSample) {
   const RewardSum reward = sum_of([](const Prompt& prompt, std::string_view) { return prompt.id == 49 ? NAN : 1.0; });
   ScoringQueue queue(reward, prompts_, tokenizer_, 2);
   std::vector<Rollout> rollouts = sampled([&](std::span<Rollout> group) { queue.add(group); });
-  const std::string error = error_of(5, [&] { queue.finish(rollouts); });
-  EXPECT_NE(error.find("of prompt 49 (test)"), std::string::npos) << error;
+  EXPECT_THAT(error_of(5, [&] { queue.finish(rollouts); }), HasSubstr("of prompt 49 (test)"));
 }
 
 TEST_F(ScoringQueueTest, ScoresNoGroupAfterCancellation) {

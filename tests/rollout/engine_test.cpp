@@ -202,7 +202,7 @@ TEST_F(RolloutEngineTest, EndsACompletionAtAStopTokenOrAtTheLimit) {
       ++cut;
     }
     EXPECT_EQ(rollout.text, tokenizer_.decode(rollout.tokens.ids));
-    EXPECT_EQ(rollout.text.find("<eos>"), std::string::npos);
+    EXPECT_THAT(rollout.text, Not(HasSubstr("<eos>")));
   }
   EXPECT_GT(stopped, 0);
   EXPECT_GT(cut, 0);
@@ -342,14 +342,13 @@ TEST_F(RolloutEngineTest, CompletionsDifferBySampleSeedAndId) {
 
 TEST_F(RolloutEngineTest, RefusesEmptyAndTooLongPrompts) {
   prompts_[2].tokens.clear();
-  EXPECT_NE(error_of(3, [&] { engine_.generate(prompts_, request_); })
-                .find("prompt 49 is empty; a prompt needs at least one token"),
-            std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { engine_.generate(prompts_, request_); }),
+              HasSubstr("prompt 49 is empty; a prompt needs at least one token"));
   prompts_ = tiny_prompts();
   request_.max_new_tokens = 64 - 8;  // the longest prompt has 9 tokens, the model 64 positions
   const std::string message = error_of(2, [&] { engine_.generate(prompts_, request_); });
   for (const char* part : {"prompt 58", "65 tokens", "64 positions", "Lower rollout.max_new_tokens"})
-    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+    EXPECT_THAT(message, HasSubstr(part));
   request_.max_new_tokens = 64 - 9;
   EXPECT_EQ(engine_.generate(prompts_, request_).size(), 28u);
 }
@@ -359,7 +358,7 @@ TEST_F(RolloutEngineTest, RefusesCountsBelowOne) {
     return error_of(2, [&] { engine_.generate(prompts_, request); });
   };
   const auto expect = [](const std::string& message, std::initializer_list<const char*> parts) {
-    for (const char* part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+    for (const char* part : parts) EXPECT_THAT(message, HasSubstr(part));
   };
   for (const int64_t count : {0, -3}) {
     const std::string got = " is " + std::to_string(count) + "; expected 1 or more";
@@ -394,12 +393,10 @@ TEST_F(RolloutEngineTest, FailsAtLogProbsThatAreNotFiniteAndNamesPromptAndToken)
     if (parameter.name == "model.embed_tokens.weight") parameter.value[10][0].fill_(NAN);
   const std::string message = error_of(4, [&] { generate(broken); });
   for (const std::string& part : {location, std::string("\"model.embed_tokens.weight\" holds NaN")})
-    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+    EXPECT_THAT(message, HasSubstr(part));
   overflowing.head().value().sign_().mul_(3e38);  // finite, but their sums overflow
-  const std::string other = error_of(4, [&] { generate(overflowing); });
-  EXPECT_NE(other.find("prompt 43, token 0 of a completion: the model's log-probabilities are not finite"),
-            std::string::npos)
-      << other;
+  EXPECT_THAT(error_of(4, [&] { generate(overflowing); }),
+              HasSubstr("prompt 43, token 0 of a completion: the model's log-probabilities are not finite"));
 }
 
 TEST_F(RolloutEngineTest, RefusesTokensOutsideTheVocabulary) {
@@ -407,13 +404,12 @@ TEST_F(RolloutEngineTest, RefusesTokensOutsideTheVocabulary) {
   const RolloutEngine narrow(SamplingModel({tiny_model(ten_words)}), tokenizer_);
   const std::string message = error_of(3, [&] { narrow.generate(prompts_, request_); });
   for (const char* part : {"prompt 49", "token 10", "\"h\"", "vocabulary of 10", "do not belong together"})
-    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+    EXPECT_THAT(message, HasSubstr(part));
   prompts_.erase(prompts_.begin() + 2);  // the one with an h
   EXPECT_EQ(narrow.generate(prompts_, request_).size(), 24u);
   for (const int32_t stray : {-1, 11, 1 << 30}) {  // not in the tokenizer
     prompts_[0].tokens[1] = stray;
-    EXPECT_NE(error_of(3, [&] { engine_.generate(prompts_, request_); }).find(std::to_string(stray)),
-              std::string::npos);
+    EXPECT_THAT(error_of(3, [&] { engine_.generate(prompts_, request_); }), HasSubstr(std::to_string(stray)));
   }
 }
 

@@ -1,4 +1,4 @@
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "keel/study/study_tables.h"
 
@@ -24,14 +24,13 @@ TEST(StudyCurves, TitlesFitTheirPanels) {
   const std::string svg = study_curves(study, outcomes);
   for (const std::string& name : names) EXPECT_EQ(count_of(svg, ">" + name + "</text>"), 1u) << name;
   // Panels are 260 wide and 208 high, 38 of them for titles; a bold letter is about 7 wide.
-  EXPECT_NE(svg.find("viewBox=\"0 0 780 208\""), std::string::npos);
-  EXPECT_NE(
-      svg.find("<text x=\"56\" y=\"16\" fill=\"#768390\" font-weight=\"600\">minimal_mask_recomputed</text>"
-               "<text x=\"56\" y=\"32\" fill=\"#768390\">1 of 1 collapsed</text><g transform=\"translate(0 38)\">"),
-      std::string::npos)
-      << svg;
+  EXPECT_THAT(svg, testing::HasSubstr("viewBox=\"0 0 780 208\""));
+  EXPECT_THAT(svg,
+              testing::HasSubstr(
+                  "<text x=\"56\" y=\"16\" fill=\"#768390\" font-weight=\"600\">minimal_mask_recomputed</text>"
+                  "<text x=\"56\" y=\"32\" fill=\"#768390\">1 of 1 collapsed</text><g transform=\"translate(0 38)\">"));
   EXPECT_EQ(count_of(svg, "textLength="), 1u);
-  EXPECT_NE(svg.find("textLength=\"196\" lengthAdjust=\"spacingAndGlyphs\">a_name_that_is_much"), std::string::npos);
+  EXPECT_THAT(svg, testing::HasSubstr("textLength=\"196\" lengthAdjust=\"spacingAndGlyphs\">a_name_that_is_much"));
   EXPECT_EQ(count_of(svg, " collapsed</text>"), 2u);
 }
 

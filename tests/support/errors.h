@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <functional>
 #include <string>
@@ -8,6 +8,8 @@
 #include "keel/core/error.h"
 
 namespace keel {
+
+using testing::AllOf, testing::HasSubstr, testing::Not;  // to compare messages
 
 /// Returns the message of the Error that `action` throws. The test fails without one or with another exit code.
 inline std::string error_of(int exit_code, const std::function<void()>& action) {

@@ -2,7 +2,7 @@
 
 // Shared by the tests of weight formats: a file with any bytes, and the error with which a reader rejects it.
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -46,8 +46,8 @@ class WeightFileTest : public testing::Test {
       for (const Reject& reject : table) {
         put(reject.bytes);
         const std::string message = refusal();
-        EXPECT_NE(message.find(reject.message), std::string::npos) << reject.what << "\n  got: " << message;
-        EXPECT_NE(message.find(path_.filename()), std::string::npos) << reject.what << "\n  got: " << message;
+        EXPECT_THAT(message, testing::HasSubstr(reject.message)) << reject.what;
+        EXPECT_THAT(message, testing::HasSubstr(path_.filename().string())) << reject.what;
         EXPECT_LT(message.size(), 600u) << reject.what;
       }
     }
@@ -61,8 +61,8 @@ class WeightFileTest : public testing::Test {
   }
 
   void expect_a_missing_file_to_be_named() const {
-    EXPECT_NE(refusal().find("No such file or directory"), std::string::npos);
-    EXPECT_NE(refusal().find(path_.filename()), std::string::npos);
+    EXPECT_THAT(refusal(), testing::HasSubstr("No such file or directory"));
+    EXPECT_THAT(refusal(), testing::HasSubstr(path_.filename().string()));
   }
 
   std::filesystem::path path_;

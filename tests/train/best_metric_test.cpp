@@ -19,9 +19,8 @@ TEST(BestMetric, DefaultsToTheMeanMetricOfTheRun) {
     EXPECT_NO_THROW(require_best_metric(config, prompt_sources)) << metric;
   }
   config.checkpoint.best_metric = "eval/reward";
-  EXPECT_THAT(
-      error_of(2, [&] { require_best_metric(config, prompt_sources); }),
-      testing::AllOf(testing::HasSubstr("checkpoint.best_metric is eval/reward"), testing::HasSubstr("eval/accuracy")));
+  EXPECT_THAT(error_of(2, [&] { require_best_metric(config, prompt_sources); }),
+              AllOf(HasSubstr("checkpoint.best_metric is eval/reward"), HasSubstr("eval/accuracy")));
 }
 
 }  // namespace

@@ -12,9 +12,7 @@
 namespace keel {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 StepMetrics good_step() {

@@ -18,8 +18,6 @@
 namespace keel {
 namespace {
 
-using testing::HasSubstr;
-
 Config stale_config(const std::string& method, int64_t staleness) {
   Config config = tiny_run(method);
   config.rollout.staleness = staleness;
@@ -299,7 +297,7 @@ TEST(Staleness, InvalidPastPoliciesAreABadInputFile) {
     SavedTraining saved = valid;
     change.make(saved);
     EXPECT_THAT(error_of(3, [&] { ResumedTraining(config, saved); }),
-                testing::AllOf(HasSubstr("a test: "), HasSubstr("past"), HasSubstr("Move it away")));
+                AllOf(HasSubstr("a test: "), HasSubstr("past"), HasSubstr("Move it away")));
   }
   Config further = config;
   further.rollout.staleness = 3;

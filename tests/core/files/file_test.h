@@ -3,7 +3,7 @@
 // Helpers of the file tests: a folder for each test, and child processes with other limits and users.
 
 #include <dirent.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,7 +68,7 @@ inline std::string error_of(const std::function<void()>& action) {
 
 inline void expect_error(const std::string& got, ExitCode code, const std::vector<std::string>& parts) {
   EXPECT_EQ(got.substr(0, got.find(':')), std::to_string(static_cast<int>(code))) << got;
-  for (const std::string& part : parts) EXPECT_NE(got.find(part), std::string::npos) << got << "\nlacks: " << part;
+  for (const std::string& part : parts) EXPECT_THAT(got, testing::HasSubstr(part));
 }
 
 /// Runs `action` in a child process, where it may change limits and user. Returns its result.

@@ -1,6 +1,6 @@
 #include "keel/core/files/hash.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -101,7 +101,7 @@ TEST(Sha256OfFile, NamesAMissingFile) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_NE(std::string(error.what()).find("/nowhere/weights.bin"), std::string::npos);
+    EXPECT_THAT(std::string(error.what()), testing::HasSubstr("/nowhere/weights.bin"));
   }
 }
 

@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using testing::HasSubstr;
-
 class LockedDirectoryTest : public FileTest {};
 
 TEST_F(LockedDirectoryTest, IsLockedOnceUntilItIsReleased) {

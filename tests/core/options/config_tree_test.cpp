@@ -1,6 +1,6 @@
 #include "keel/core/options/config_tree.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -80,9 +80,8 @@ const std::vector<ScalarCase>& core_schema() {
 TEST(Override, RejectsANumberThatYamlVersionsReadDifferently) {
   ConfigTree tree;
   for (const char* text : {"010", "-0017", "08", "[1, 010]"})
-    EXPECT_NE(
-        config_error_of([&] { apply_override(tree, "key=" + std::string(text)); }).find("without the leading zero"),
-        std::string::npos)
+    EXPECT_THAT(config_error_of([&] { apply_override(tree, "key=" + std::string(text)); }),
+                testing::HasSubstr("without the leading zero"))
         << text;
   for (const auto& [text, value] : {std::pair{"00", 0.0}, {"-0", 0.0}, {"0.5", 0.5}, {"0e3", 0.0}}) {
     apply_override(tree, "key=" + std::string(text));

@@ -100,9 +100,8 @@ TEST_P(CompressedRows, OfATruncatedFileEndWithABadRow) {
   const std::string path = folder.write("cut.jsonl." + GetParam(), bytes().substr(0, bytes().size() - 6));
   const RowFile file = RowFile::open(path);
   EXPECT_EQ(file.read(0).value["prompt"], "a");  // the first member is complete
-  EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find(path + (is_gzip() ? ":4: the " : ":2: the ")),
-            std::string::npos);
-  EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find("is truncated"), std::string::npos);
+  EXPECT_THAT(bad_row_of([&] { file.read(file.rows() - 1); }), HasSubstr(path + (is_gzip() ? ":4: the " : ":2: the ")));
+  EXPECT_THAT(bad_row_of([&] { file.read(file.rows() - 1); }), HasSubstr("is truncated"));
 }
 
 TEST_P(CompressedRows, OfADamagedFileEndWithABadRow) {
@@ -111,7 +110,7 @@ TEST_P(CompressedRows, OfADamagedFileEndWithABadRow) {
   damaged[is_gzip() ? damaged.size() - 6 : 36] ^= 0x55;  // gzip: the checksum; zstd: the second frame's magic number
   const RowFile file = RowFile::open(folder.write("bad.jsonl." + GetParam(), damaged));
   EXPECT_EQ(file.read(0).value["prompt"], "a");
-  EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find("damaged"), std::string::npos);
+  EXPECT_THAT(bad_row_of([&] { file.read(file.rows() - 1); }), HasSubstr("damaged"));
 }
 
 TEST(RowFile, SkipsZstdFramesWithoutData) {
@@ -134,7 +133,7 @@ TEST(RowFile, SkipsZstdFramesWithoutData) {
   EXPECT_EQ(rows(size + data.substr(0, second) + empty + large + data.substr(second) + empty), expected);
   EXPECT_EQ(rows(empty), std::vector<std::string>{});
   const RowFile cut = RowFile::open(folder.write("cut.jsonl.zst", data + large.substr(0, 100)));
-  EXPECT_NE(bad_row_of([&] { cut.read(3); }).find("the zstd file is truncated"), std::string::npos);
+  EXPECT_THAT(bad_row_of([&] { cut.read(3); }), HasSubstr("the zstd file is truncated"));
 }
 
 /// 15,000 rows {} compressed by Python's gzip and by pyarrow, and 15,000 nulls written by pyarrow.
@@ -164,10 +163,9 @@ TEST(RowFile, RejectsFilesWithAHighCompressionRatioOrALargeContent) {
         error_of(3, [&] { RowFile::open(path, UnpackLimits{.harmless = 1000, .expansion = 100}); });
     for (const char* part : {path.c_str(), "unpack to more than",
                              "at most 100 times, as a guard against decompression bombs", "unpack it yourself"})
-      EXPECT_NE(ratio.find(part), std::string::npos) << ratio;
+      EXPECT_THAT(ratio, HasSubstr(part));
     const std::string total = error_of(3, [&] { RowFile::open(path, UnpackLimits{.total = 40'000}); });
-    for (const char* part : {path.c_str(), "at most 40000", "unpack it yourself"})
-      EXPECT_NE(total.find(part), std::string::npos) << total;
+    for (const char* part : {path.c_str(), "at most 40000", "unpack it yourself"}) EXPECT_THAT(total, HasSubstr(part));
   }
 }
 
@@ -184,8 +182,8 @@ TEST(RowFile, RejectsACompressedFileThatChangesWhileItIsRead) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   });
-  EXPECT_NE(error_of(3, [&] { RowFile::open(path, UnpackLimits{.expansion = 10'000}); }).find("was changed while it"),
-            std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { RowFile::open(path, UnpackLimits{.expansion = 10'000}); }),
+              HasSubstr("was changed while it"));
 }
 
 /// Overwrites a part of a file without changing its size and, with `keep_times`, its times.
@@ -211,7 +209,7 @@ TEST(RowFile, DetectsRowsThatWereOverwrittenInPlace) {
     EXPECT_EQ(file.read(2990).value["n"], 2990);
     const std::string message = error_of(3, [&] { file.read(1500); });
     for (const char* part : {path.c_str(), "have changed since it was first read", "restore the old content"})
-      EXPECT_NE(message.find(part), std::string::npos) << message;
+      EXPECT_THAT(message, HasSubstr(part));
     error_of(3, [&] { file.for_each([](const Row&) {}, [](const BadRow&) {}); });
     overwrite(path, changed, "1");  // the old content is back
     EXPECT_EQ(file.read(1500).value["n"], 1500);
@@ -239,7 +237,7 @@ TEST(RowFile, AcceptsChangesThatKeepItsRows) {
   const std::string again = folder.write("again.jsonl", text);
   const RowFile cut = RowFile::open(again);
   std::filesystem::resize_file(again, text.size() - 1);
-  EXPECT_NE(error_of(3, [&] { cut.read(2999); }).find("do not change files that are being read"), std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { cut.read(2999); }), HasSubstr("do not change files that are being read"));
 }
 
 TEST(RowFile, TheFingerprintDependsOnTheRowsNotOnTheCompression) {
@@ -261,8 +259,8 @@ TEST(RowFile, RejectsANameOfAnotherFormat) {
   const TestFolder folder;
   for (const char* name : {"a.jsonl.gz", "a.zst", "a.parquet"}) {
     const std::string path = folder.write(name, "{\"prompt\": 1}\n");
-    EXPECT_NE(error_of(3, [&] { RowFile::open(path); }).find(path + ": its name ends in"), std::string::npos);
-    EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write(name, "")); }).find("it is empty"), std::string::npos);
+    EXPECT_THAT(error_of(3, [&] { RowFile::open(path); }), HasSubstr(path + ": its name ends in"));
+    EXPECT_THAT(error_of(3, [&] { RowFile::open(folder.write(name, "")); }), HasSubstr("it is empty"));
   }
 }
 
@@ -270,7 +268,7 @@ TEST(RowFile, RejectsAParquetFileWithoutAFooter) {
   if (!has_arrow()) GTEST_SKIP() << "built without Arrow";
   const TestFolder folder;
   const std::string path = folder.write("a.parquet", "PAR1 and then nothing of the kind");
-  EXPECT_NE(error_of(3, [&] { RowFile::open(path); }).find(path + ": not a valid Parquet file"), std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { RowFile::open(path); }), HasSubstr(path + ": not a valid Parquet file"));
 }
 
 }  // namespace

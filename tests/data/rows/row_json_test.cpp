@@ -1,6 +1,6 @@
 #include "keel/data/rows/row_json.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "tests/data/data_support.h"
 
@@ -43,22 +43,22 @@ TEST(RowJson, NamesTheLineAndTheProblem) {
   for (const auto& [text, expected] : rows) {
     const std::string got = refusal(text);
     EXPECT_TRUE(got.starts_with("f.jsonl:7: ")) << got;
-    EXPECT_NE(got.find(expected), std::string::npos) << text << " gave " << got;
+    EXPECT_THAT(got, testing::HasSubstr(expected)) << text;
   }
 }
 
 // json.dump(..., indent=1) and an object with a list start like this; a truncated row does not.
 TEST(RowJson, SuggestsThatARowHasSeveralLines) {
   for (const char* line : {"{", " {\r", "{\"data\": [", "{\"a\": 1,"})
-    EXPECT_NE(refusal(line).find("if the file is an object that contains the rows"), std::string::npos) << line;
-  EXPECT_EQ(refusal("{\"a\": 1").find("next line"), std::string::npos);
+    EXPECT_THAT(refusal(line), testing::HasSubstr("if the file is an object that contains the rows")) << line;
+  EXPECT_THAT(refusal("{\"a\": 1"), testing::Not(testing::HasSubstr("next line")));
 }
 
 TEST(RowJson, RejectsADuplicateAmongManyKeys) {
   std::string text = "{";
   for (int i = 0; i < 2000; ++i) text += "\"k" + std::to_string(i) + "\": 0, ";
   EXPECT_EQ(parse_row(text + "\"last\": 1}", "").size(), 2001u);
-  EXPECT_NE(refusal(text + "\"k1999\": 1}").find("duplicate key \"k1999\""), std::string::npos);
+  EXPECT_THAT(refusal(text + "\"k1999\": 1}"), testing::HasSubstr("duplicate key \"k1999\""));
 }
 
 }  // namespace

@@ -70,8 +70,7 @@ TEST(JsonList, AnInvalidRowDoesNotAffectOthers) {
   EXPECT_EQ(read.rows, (Texts{"{\"a\":1}", "{\"a\":4}"}));
   const Texts expected = {":2: ", ":3: not valid JSON", ":4: ", ":5: ", ":7: not valid JSON", ":8: "};
   ASSERT_EQ(read.bad.size(), expected.size());
-  for (size_t i = 0; i < expected.size(); ++i)
-    EXPECT_NE(read.bad[i].find(expected[i]), std::string::npos) << read.bad[i] << " / " << expected[i];
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_THAT(read.bad[i], HasSubstr(expected[i]));
 }
 
 TEST(JsonList, ReportsAnIncompleteList) {
@@ -79,12 +78,12 @@ TEST(JsonList, ReportsAnIncompleteList) {
   for (const char* text : {"[{\"a\": 1},", "[{\"a\": 1}", "[{\"a\": 1}, {\"a\": ", "["}) {
     const Read read = read_all(folder.write("cut.json", text));
     ASSERT_EQ(read.bad.size(), 1u) << text;
-    EXPECT_NE(read.bad[0].find("ends before its list of rows does"), std::string::npos) << read.bad[0];
+    EXPECT_THAT(read.bad[0], HasSubstr("ends before its list of rows does"));
   }
   const Read more = read_all(folder.write("more.json", "[{\"a\": 1}]\n{\"a\": 2}"));
   EXPECT_EQ(more.rows.size(), 1u);
   ASSERT_EQ(more.bad.size(), 1u);
-  EXPECT_NE(more.bad[0].find("more.json:2: there is text after the end of the list"), std::string::npos) << more.bad[0];
+  EXPECT_THAT(more.bad[0], HasSubstr("more.json:2: there is text after the end of the list"));
 }
 
 // Expected values are from Python's csv.DictReader, except that empty values are null here.
@@ -133,18 +132,15 @@ TEST_F(Csv, ABadRecordIsABadRowAndABadHeaderIsAnError) {
                           "rows.csv:4: its quotes do", "rows.csv:5: the row is not UTF-8",
                           "rows.csv:7: unbalanced quotes"};
   ASSERT_EQ(read.bad.size(), expected.size());
-  for (size_t i = 0; i < expected.size(); ++i)
-    EXPECT_NE(read.bad[i].find(expected[i]), std::string::npos) << read.bad[i] << " / " << expected[i];
-  EXPECT_NE(read_all(folder.write("other.csv", "prompt;answer\n\"a\";\"1\"\n")).bad.at(0).find("with commas"),
-            std::string::npos);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_THAT(read.bad[i], HasSubstr(expected[i]));
+  EXPECT_THAT(read_all(folder.write("other.csv", "prompt;answer\n\"a\";\"1\"\n")).bad.at(0), HasSubstr("with commas"));
   const Read open = read_all(folder.write("open.csv", "prompt,answer\n\"a,1\nb,2\nc,3\n"));
-  EXPECT_NE(open.bad.at(0).find("open.csv:2: this row and the 2 after it are unreadable: unbalanced quotes"),
-            std::string::npos);
+  EXPECT_THAT(open.bad.at(0), HasSubstr("open.csv:2: this row and the 2 after it are unreadable: unbalanced quotes"));
   for (const auto& [header, problem] : {std::pair{"a,a\n1,2\n", "twice"},
                                         {"a,,b\n1,2,3\n", "has no name"},
                                         {",prompt\n0,a\n", "index=False"},
                                         {"\"a\"b\n1\n", "unbalanced quotes"}})
-    EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("header.csv", header)); }).find(problem), std::string::npos);
+    EXPECT_THAT(error_of(3, [&] { RowFile::open(folder.write("header.csv", header)); }), HasSubstr(problem));
   EXPECT_EQ(read_all(folder.write("spaced.csv", "prompt , answer\na, 1\n")).rows,
             Texts{"{\"prompt\":\"a\",\"answer\":\" 1\"}"});
   EXPECT_EQ(RowFile::open(folder.write("empty.csv", "")).rows(), 0u);
@@ -168,19 +164,18 @@ TEST_F(Csv, ReadsRecordsAcrossBuffersAndRejectsLongOnes) {
   }
   const Read read = read_all(folder.write("long.csv", "prompt\ngood\n\"" + std::string(40 << 20, 'x')));
   EXPECT_EQ(read.rows.size(), 1u);
-  EXPECT_NE(read.bad.at(0).find("long.csv:3: a row of more than 16777216 bytes"), std::string::npos) << read.bad[0];
+  EXPECT_THAT(read.bad.at(0), HasSubstr("long.csv:3: a row of more than 16777216 bytes"));
 }
 
 TEST(TextFormats, AreRecognizedByTheirContentOrName) {
   const TestFolder folder;
   const Read unnamed = read_all(folder.write("rows.txt", "prompt,answer\na,1\n"));
   ASSERT_FALSE(unnamed.bad.empty());
-  EXPECT_NE(unnamed.bad[0].find("rename it to .csv"), std::string::npos) << unnamed.bad[0];
-  EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("rows.csv", "{\"prompt\": \"a\"}\n")); }).find("holds JSON"),
-            std::string::npos);
+  EXPECT_THAT(unnamed.bad[0], HasSubstr("rename it to .csv"));
+  EXPECT_THAT(error_of(3, [&] { RowFile::open(folder.write("rows.csv", "{\"prompt\": \"a\"}\n")); }),
+              HasSubstr("holds JSON"));
   for (const auto& [name, text] : {std::pair{"rows.tsv", "prompt\tanswer\na\t1\n"}, {"rows.xlsx", "PK\x03\x04"}})
-    EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write(name, text)); }).find(" files are not supported"),
-              std::string::npos);
+    EXPECT_THAT(error_of(3, [&] { RowFile::open(folder.write(name, text)); }), HasSubstr(" files are not supported"));
 }
 
 // gzip of "prompt,answer\na,1\n" and of [{"prompt":"a"},{"prompt":"b"}], by Python's gzip.compress(text, mtime=0).

@@ -10,9 +10,6 @@
 namespace keel {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-
 Json config_of(const std::string& type) {
   return {{"model_type", type},       {"vocab_size", 32},       {"hidden_size", 16},
           {"intermediate_size", 32},  {"num_hidden_layers", 2}, {"num_attention_heads", 4},

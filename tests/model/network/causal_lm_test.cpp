@@ -158,9 +158,7 @@ TEST(CausalLmFromTensors, RejectsMissingExtraAndMisshapenTensorsByName) {
   misshapen[3].value = at::zeros({12, 5});
   for (const auto& [tensors, name] :
        {std::pair{missing, good[3].name}, {surplus, surplus.back().name}, {misshapen, good[3].name}}) {
-    const std::string message = message_for(tensors);
-    EXPECT_NE(message.find(name), std::string::npos) << message;
-    EXPECT_NE(message.find("folder/model.safetensors"), std::string::npos) << message;
+    EXPECT_THAT(message_for(tensors), AllOf(HasSubstr(name), HasSubstr("folder/model.safetensors")));
   }
 }
 
@@ -174,12 +172,12 @@ TEST(CausalLmFromTensors, AcceptsAStoredTiedHeadAndRejectsOneThatDiffers) {
   tensors.back().value[1][2] += 0.5;
   const std::string message = error_of(3, load);
   for (const char* part : {"folder", "lm_head.weight", "tie_word_embeddings", "false"})
-    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+    EXPECT_THAT(message, HasSubstr(part));
   config.tie_word_embeddings = false;  // the fix in the message
   EXPECT_TRUE(load().head().value().equal(tensors.back().value));
   config.tie_word_embeddings = true;
   tensors.back().value = at::zeros({3, 2});
-  EXPECT_NE(error_of(3, load).find("lm_head.weight"), std::string::npos);
+  EXPECT_THAT(error_of(3, load), HasSubstr("lm_head.weight"));
 }
 
 TEST(ModelWeightsMerged, ReplacesTheSevenMatricesOfEachBlockAndSharesTheRest) {

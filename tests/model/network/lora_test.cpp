@@ -19,8 +19,6 @@
 namespace keel {
 namespace {
 
-using testing::HasSubstr;
-
 const std::vector<int64_t> kTokens{3, 1, 4, 1, 5, 9, 2, 6};
 
 /// A small model with an adapter whose B is not 0.

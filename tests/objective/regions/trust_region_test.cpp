@@ -95,7 +95,7 @@ TEST(TokenCoefficients, NeedExactlyTheirDeclaredRequirements) {
         EXPECT_NO_THROW(token_coefficients(method.region, policy)) << method.name;
         return;
       }
-      EXPECT_NE(error_of(70, [&] { token_coefficients(method.region, policy); }).find("needs"), std::string::npos);
+      EXPECT_THAT(error_of(70, [&] { token_coefficients(method.region, policy); }), HasSubstr("needs"));
       ++refused;
     };
     check(needs.recomputed_logp, &LossInputs::old_logp);
@@ -162,8 +162,7 @@ TEST(Dppo, ReadsExactDivergencesFromTheInputs) {
 
 TEST(Dppo, RejectsARecomputedAnchorForSamplerDivergences) {
   const Dppo region{.divergence = Divergence::kTopKTv, .anchor = Anchor::kRecomputed};
-  const std::string message = error_of(2, [&] { token_coefficients(region, complete_policy()); });
-  EXPECT_NE(message.find("topk_tv"), std::string::npos) << message;
+  EXPECT_THAT(error_of(2, [&] { token_coefficients(region, complete_policy()); }), HasSubstr("topk_tv"));
 }
 
 TEST(Dppo, MeasuresDirectionAndDistanceFromItsAnchor) {

@@ -1,6 +1,6 @@
 #include "keel/record/charts/svg_chart.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 #include <limits>
@@ -79,8 +79,8 @@ TEST(SvgChart, NeverWritesNanOrInfinity) {
       chart.may_be_log = log;
       chart.marks.push_back({1, kNan, kNan, kNan, "x", 1});
       const std::string svg = svg_chart(chart);
-      EXPECT_EQ(svg.find("nan"), std::string::npos) << svg;
-      EXPECT_EQ(svg.find("inf"), std::string::npos) << svg;
+      EXPECT_THAT(svg, testing::Not(testing::HasSubstr("nan")));
+      EXPECT_THAT(svg, testing::Not(testing::HasSubstr("inf")));
     }
   }
 }
@@ -103,9 +103,8 @@ TEST(SvgChart, HasATitleAndADescription) {
   Chart chart = chart_with({{1, 1}});
   chart.description = "rises";
   const std::string svg = svg_chart(chart);
-  EXPECT_NE(svg.find("<title id=\"test-title\">A &amp; B</title><desc id=\"test-desc\">rises</desc>"),
-            std::string::npos);
-  EXPECT_NE(svg.find("aria-labelledby=\"test-title test-desc\""), std::string::npos);
+  EXPECT_THAT(svg, testing::HasSubstr("<title id=\"test-title\">A &amp; B</title><desc id=\"test-desc\">rises</desc>"));
+  EXPECT_THAT(svg, testing::HasSubstr("aria-labelledby=\"test-title test-desc\""));
 }
 
 TEST(LearningCurveSvg, IsStandaloneAndShowsTheAccuracyBeforeAndAfter) {
@@ -117,11 +116,11 @@ TEST(LearningCurveSvg, IsStandaloneAndShowsTheAccuracyBeforeAndAfter) {
                  {"eval", 2, {{"eval/accuracy", 0.75}, {"eval/low", 0.7}, {"eval/high", 0.8}}}};
   const std::string svg = learning_curve_svg(run);
   EXPECT_EQ(svg.rfind("<svg xmlns=\"http://www.w3.org/2000/svg\"", 0), 0u);
-  EXPECT_NE(svg.find("&lt;quick &amp; start&gt;: accuracy 25.0 % → 75.0 %"), std::string::npos);
+  EXPECT_THAT(svg, testing::HasSubstr("&lt;quick &amp; start&gt;: accuracy 25.0 % → 75.0 %"));
   for (const char* forbidden : {"<style", "<script", "href", "url(", "var(", "nan"}) {
-    EXPECT_EQ(svg.find(forbidden), std::string::npos) << forbidden;
+    EXPECT_THAT(svg, testing::Not(testing::HasSubstr(forbidden)));
   }
-  EXPECT_EQ(learning_curve_svg(RunData{}).find("nan"), std::string::npos);
+  EXPECT_THAT(learning_curve_svg(RunData{}), testing::Not(testing::HasSubstr("nan")));
 }
 
 }  // namespace

@@ -155,8 +155,8 @@ TEST_F(TokenReaderTest, RejectsRowsOutOfOrder) {
   for (const auto& [first, second] : {std::pair{3, 4}, {0, 10}, {45, 5}}) {  // tokens, completions, updates
     std::vector<TokenRow> mixed = rows;
     std::swap(mixed[static_cast<size_t>(first)], mixed[static_cast<size_t>(second)]);
-    const std::string error = error_of(3, [&] { all_rows(TokenReader(file_of(made_.path, mixed, 33))); });
-    EXPECT_NE(error.find("is out of order"), std::string::npos) << error;
+    EXPECT_THAT(error_of(3, [&] { all_rows(TokenReader(file_of(made_.path, mixed, 33))); }),
+                HasSubstr("is out of order"));
   }
 }
 
@@ -172,8 +172,7 @@ TEST_F(TokenReaderTest, RejectsDamagedRecords) {
   error_of(3, [&] { TokenReader{made_.path / "none.parquet"}; });
   error_of(3, [&] { TokenReader{made_.path}; });
   const auto refused = [&](const std::string& name, const std::string& content, const std::string& why) {
-    const std::string error = error_of(3, [&] { TokenReader{made_.write(name, content)}; });
-    EXPECT_NE(error.find(why), std::string::npos) << error;
+    EXPECT_THAT(error_of(3, [&] { TokenReader{made_.write(name, content)}; }), HasSubstr(why));
   };
   const auto changed = [&](std::string_view from, std::string_view to) {
     std::string other = bytes;
@@ -234,12 +233,12 @@ TEST(TokenFiles, AreSortedByStep) {
   const TestFolder made;
   const std::filesystem::path run = made.path;
   EXPECT_TRUE(token_files(run).empty());
-  EXPECT_NE(no_token_files(run).find("has no token records (tokens/step-*.parquet)"), std::string::npos);
-  EXPECT_NE(no_token_files(run / "none").find("no such folder"), std::string::npos);
+  EXPECT_THAT(no_token_files(run), HasSubstr("has no token records (tokens/step-*.parquet)"));
+  EXPECT_THAT(no_token_files(run / "none"), HasSubstr("no such folder"));
   create_directories(run / "tokens");
   made.write("tokens/step-00000011.parquet.partial", "");
   EXPECT_TRUE(token_files(run).empty());
-  EXPECT_NE(no_token_files(run).find("is being written; wait"), std::string::npos);
+  EXPECT_THAT(no_token_files(run), HasSubstr("is being written; wait"));
   for (const char* name : {"step-100000000.parquet", "step-00000010.parquet", "step-00000009.parquet", "mine.parquet"})
     made.write("tokens/" + std::string(name), "");
   EXPECT_EQ(token_files(run), (std::vector<std::filesystem::path>{run / "tokens/step-00000009.parquet",

@@ -81,9 +81,8 @@ TEST(BuiltInRewards, ChoiceIndexIsANumberNotAString) {
 TEST(BuiltInRewards, AnswerThatIsNotTextIsAnError) {
   SampleBatch batch;
   batch.add("1", Json{{"a", 1}});
-  const std::string error = error_of(5, [&] { score(batch, "math"); });
-  EXPECT_NE(error.find("prompt 100"), std::string::npos) << error;
-  EXPECT_NE(error.find("its answer is \"{\\\"a\\\":1}\""), std::string::npos) << error;
+  EXPECT_THAT(error_of(5, [&] { score(batch, "math"); }),
+              AllOf(HasSubstr("prompt 100"), HasSubstr("its answer is \"{\\\"a\\\":1}\"")));
 }
 
 TEST(BuiltInRewards, TagsRequireEachTagOnceAndInOrder) {
@@ -123,8 +122,7 @@ TEST(BuiltInRewards, LengthPenaltyMatchesDapo) {
   EXPECT_EQ(score(batch, "stopped"), (Rewards{1, 1, 1, 1, 1, 0}));
   batch.last().tokens.reset();
   for (const char* function : {"length:100", "overlong:100,20"}) {
-    const std::string error = error_of(5, [&] { score(batch, function); });
-    EXPECT_NE(error.find("add \"completion_ids\""), std::string::npos) << error;
+    EXPECT_THAT(error_of(5, [&] { score(batch, function); }), HasSubstr("add \"completion_ids\""));
   }
 }
 
@@ -141,7 +139,7 @@ TEST(BuiltInRewards, OverlongBufferAddsAFunctionWeightedByThePenalty) {
   EXPECT_EQ(sum.terms()[0].name, "math");  // the default for data
   EXPECT_EQ(sum.terms()[1].name, "overlong");
   EXPECT_TRUE(sum.is_binary());  // the penalty is ignored
-  EXPECT_NE(error_of(2, [&] { make_reward(options); }).find("add overlong:MAX_LENGTH,BUFFER"), std::string::npos);
+  EXPECT_THAT(error_of(2, [&] { make_reward(options); }), HasSubstr("add overlong:MAX_LENGTH,BUFFER"));
 }
 
 TEST(BuiltInRewards, AnyOfSeveralAnswersIsCorrect) {
@@ -218,7 +216,7 @@ TEST(RewardSum, RejectsAnAnswerThatNoCompletionCanMatch) {
   EXPECT_EQ(make_reward(options).answer_error("Paris", ""), "");
   options.functions = {"numeric", "choice", "stopped"};
   EXPECT_EQ(make_reward(options).answer_error("B", ""), "");
-  EXPECT_NE(make_reward(options).answer_error("Paris", "").find("reward \"numeric\""), std::string::npos);
+  EXPECT_THAT(make_reward(options).answer_error("Paris", ""), HasSubstr("reward \"numeric\""));
 }
 
 TEST(RewardSum, WarnsAboutUnmatchedSources) {
@@ -234,8 +232,9 @@ TEST(RewardSum, WarnsAboutUnmatchedSources) {
                       "\"aime\", \"openai/gsm8k\""});
   EXPECT_EQ(warnings({"math @aime"}),
             Sentences{"no reward function scores the rows from \"openai/gsm8k\"; they are not trained on"});
-  const std::string error = error_of(2, [&] { warnings({"math @gsm8k", "stopped @x"}); });
-  EXPECT_NE(error.find("no function scores any row: reward \"math @gsm8k\""), std::string::npos) << error;
+  const std::vector<std::string> without_rows = {"math @gsm8k", "stopped @x"};
+  EXPECT_THAT(error_of(2, [&] { warnings(without_rows); }),
+              HasSubstr("no function scores any row: reward \"math @gsm8k\""));
 }
 
 TEST(RewardSum, MakesRepeatedNamesDistinct) {
@@ -270,10 +269,8 @@ TEST(RewardSum, HandlesANanRewardByOnError) {
     options.on_error = on_error;
     return make_reward(options, task).score(batch.samples());
   };
-  const std::string error = error_of(5, [&] { score_with("stop"); });
-  EXPECT_NE(error.find("reward \"task\" failed on rollout 1 of prompt 101 (test), \"bad\": the reward is nan"),
-            std::string::npos)
-      << error;
+  EXPECT_THAT(error_of(5, [&] { score_with("stop"); }),
+              HasSubstr("reward \"task\" failed on rollout 1 of prompt 101 (test), \"bad\": the reward is nan"));
   EXPECT_EQ(score_with("zero").totals, (Rewards{3, 1}));
   EXPECT_EQ(score_with("zero").terms[0], (Rewards{2, 0}));
   EXPECT_EQ(score_with("skip").terms[0], (Rewards{2, std::nullopt}));
@@ -287,9 +284,7 @@ TEST(RewardOptions, RejectInvalidFunctions) {
     options.weights = std::move(weights);
     return error_of(2, [&] { make_reward(options); });
   };
-  const auto expect = [](const std::string& text, const char* part) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
-  };
+  const auto expect = [](const std::string& text, const char* part) { EXPECT_THAT(text, HasSubstr(part)); };
   expect(refused({"maths"}), "did you mean math?");
   expect(refused({"math:x"}), "unknown argument \"x\" (expected none)");
   expect(refused({"task"}), "no built-in task is used");

@@ -179,12 +179,11 @@ TEST_F(RunCode, ReportsWhyAProgramFailed) {
             "code: test 1: the program does not load: SyntaxError: inval");
   const std::string objects =
       note("class P: pass\ndef f(x): return P()", {"try:\n    assert f(1) == 1\nexcept BaseException: pass"});
-  EXPECT_NE(objects.find("not testable: a test compares an object of the program's class P"), std::string::npos)
-      << objects;
+  EXPECT_THAT(objects, HasSubstr("not testable: a test compares an object of the program's class P"));
   RewardOptions hurried;
   hurried.functions = {"code:seconds=1"};
   const std::string late = note("import time\ndef f(x): time.sleep(100)", {"assert f(1) == 1"}, make_reward(hurried));
-  EXPECT_NE(late.find("took too long"), std::string::npos) << late;
+  EXPECT_THAT(late, HasSubstr("took too long"));
 }
 
 TEST_F(RunCode, InvalidTestIsAFailureNotAReward) {
@@ -205,7 +204,7 @@ TEST_F(RunCode, InvalidTestIsAFailureNotAReward) {
            {"def test_it(capsys): assert f(1) == 1", "test_it takes arguments"},
            {"async def test_it(): assert f(1) == 2", "test_it is a coroutine"},
            {"def test_it():\n    yield f(1)\n    assert f(1) == 2", "test_it is a coroutine or a generator"}})
-    EXPECT_NE(failure({test}).find(part), std::string::npos) << failure({test});
+    EXPECT_THAT(failure({test}), HasSubstr(part));
   // All programs would pass these tests.
   for (const char* test :
        {"def check(candidate):\n    assert candidate(1) == 2",
@@ -217,8 +216,8 @@ TEST_F(RunCode, InvalidTestIsAFailureNotAReward) {
         "import unittest\nclass T(unittest.TestCase):\n    @unittest.skip('')\n"
         "    def test_it(self):\n        self.assertEqual(f(1), 2)",
         "", "# nothing", "'>>> f(1)'", "def check_f():\n    assert f(1) == 2"})
-    EXPECT_NE(failure({test}).find("does not use the program"), std::string::npos) << test << failure({test});
-  EXPECT_NE(failure({"assert f(1) == 1", "def check(g):\n    assert g(1) == 2"}).find("test 2"), std::string::npos);
+    EXPECT_THAT(failure({test}), HasSubstr("does not use the program")) << test;
+  EXPECT_THAT(failure({"assert f(1) == 1", "def check(g):\n assert g(1) == 2"}), HasSubstr("test 2"));
 }
 
 /// Only the program knows these results. The row fails if the test itself requires them, else the program gets 0.
@@ -266,22 +265,21 @@ TEST_F(RunCode, AnswersThatOnlyTheProgramKnowsGiveNoReward) {
     const std::string text = one.row                ? result.failures.empty() ? "" : result.failures[0]
                                             : result.notes.empty() ? ""
                                                     : result.notes[0];
-    EXPECT_NE(text.find(one.part), std::string::npos) << one.test << ": " << text;
+    EXPECT_THAT(text, HasSubstr(one.part)) << one.test;
   }
 }
 
 TEST_F(RunCode, UnreadableTestsAreAnError) {
   SampleBatch batch;
   batch.add("print(1)", Json{{"what", 1}});
-  const std::string error = error_of(5, [&] { made("code").score(batch.samples()); });
-  EXPECT_NE(error.find("neither inputs and outputs"), std::string::npos) << error;
+  EXPECT_THAT(error_of(5, [&] { made("code").score(batch.samples()); }), HasSubstr("neither inputs and outputs"));
 }
 
 TEST(CodeReward, MissingPythonIsAnError) {
   RewardOptions options;
   options.functions = {"code"};
   options.python = "/nowhere/python3";
-  EXPECT_NE(error_of(2, [&] { make_reward(options); }).find("cannot be started"), std::string::npos);
+  EXPECT_THAT(error_of(2, [&] { make_reward(options); }), HasSubstr("cannot be started"));
 }
 
 }  // namespace

@@ -59,9 +59,7 @@ class UserReward : public testing::Test {
   SampleBatch batch_;
 };
 
-void expect_part(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
-}
+void expect_part(const std::string& text, const std::string& part) { EXPECT_THAT(text, HasSubstr(part)); }
 
 TEST_F(UserReward, SupportsTrlFunctionsWithColumnsAndNone) {
   python(
@@ -265,12 +263,11 @@ TEST_F(UserReward, RejectsErrorsOfUnknownCompletions) {
            {R"({"rewards": {"0": 1}})", "expected a list"},
            {R"({"rewards": [1], "rewards": [0]})", "duplicate key"}}) {
     shell("while read line; do echo '" + std::string(reply) + "'; done");
-    const std::string error = error_of(5, [&] { score(batch_, options_); });
-    EXPECT_NE(error.find(part), std::string::npos) << error;
+    EXPECT_THAT(error_of(5, [&] { score(batch_, options_); }), HasSubstr(part));
   }
   shell(R"sh(while read line; do printf '{"error": "%s"}\n' "$(head -c 3000000 /dev/zero | tr '\0' x)"; done)sh");
   const std::string error = error_of(5, [&] { score(batch_, options_); });
-  EXPECT_NE(error.find("xxx... (3000000 bytes)"), std::string::npos) << error.size();
+  EXPECT_THAT(error, HasSubstr("xxx... (3000000 bytes)"));
   EXPECT_LT(error.size(), 30'000u);
   shell(R"(while read line; do echo '{"rewards": [1], "errors": null}'; done)");
   EXPECT_EQ(score(batch_, options_).totals, (Rewards{1}));

@@ -1,7 +1,7 @@
 #include "keel/reward/programs/http_channel.h"
 
 #include <arpa/inet.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -137,7 +137,7 @@ TEST(HttpReward, RejectsADeeplyNestedResponse) {
   options.on_error = "zero";
   const RewardResult result = score(batch, options);
   EXPECT_EQ(result.totals, (Rewards{0}));
-  EXPECT_NE(result.failures.at(0).find("nested deeper than 512 levels"), std::string::npos);
+  EXPECT_THAT(result.failures.at(0), testing::HasSubstr("nested deeper than 512 levels"));
 }
 
 TEST(HttpReward, ReadsChunksAndBodiesWithAndWithoutALength) {
@@ -186,7 +186,7 @@ TEST(HttpReward, RetriesOnlyServerErrors) {
 TEST(HttpReward, FailsAfterItsRetries) {
   Server server(std::vector<std::string>(5, "HTTP/1.1 503 Busy\r\n\r\n"));
   HttpChannel channel(quick(server));
-  EXPECT_NE(error_text(channel).find("status 503"), std::string::npos);
+  EXPECT_THAT(error_text(channel), testing::HasSubstr("status 503"));
   EXPECT_EQ(server.requests().size(), 3u);
 }
 
@@ -194,7 +194,7 @@ TEST(HttpReward, DoesNotFollowRedirects) {
   Server other({ok("[1]")});
   Server server({"HTTP/1.1 302 Found\r\nLocation: " + other.url() + "\r\n\r\n"});
   HttpChannel channel(quick(server));
-  EXPECT_NE(error_text(channel).find("redirect (302)"), std::string::npos);
+  EXPECT_THAT(error_text(channel), testing::HasSubstr("redirect (302)"));
   EXPECT_TRUE(other.requests().empty());
 }
 
@@ -227,7 +227,7 @@ TEST(HttpReward, RejectsInvalidAndLongResponses) {
     options.max_response = 2000;
     HttpChannel channel(options);
     const std::string error = error_text(channel);
-    EXPECT_NE(error.find(each.part), std::string::npos) << error;
+    EXPECT_THAT(error, testing::HasSubstr(each.part));
     EXPECT_EQ(server.requests().size(), each.requests) << error;
   }
 }
@@ -260,7 +260,7 @@ TEST(HttpReward, NanRewardIsAFailureOfItsSample) {
   options.on_error = "skip";
   const RewardResult result = score(batch, options);
   EXPECT_EQ(result.totals, (Rewards{1, std::nullopt}));
-  EXPECT_NE(result.failures.at(0).find("prompt 101"), std::string::npos);
+  EXPECT_THAT(result.failures.at(0), testing::HasSubstr("prompt 101"));
 }
 
 TEST(HttpReward, UnreachableServerFailsAllSamplesImmediately) {
@@ -276,7 +276,7 @@ TEST(HttpReward, UnreachableServerFailsAllSamplesImmediately) {
   options.on_error = "zero";
   const RewardResult result = score(batch, options);
   EXPECT_EQ(result.totals, (Rewards{0, 0}));
-  EXPECT_NE(result.failures.at(1).find("no connection"), std::string::npos);
+  EXPECT_THAT(result.failures.at(1), testing::HasSubstr("no connection"));
 }
 
 }  // namespace

@@ -19,9 +19,7 @@
 namespace keel {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 class CheckpointTest : public testing::Test {

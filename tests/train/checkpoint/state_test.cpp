@@ -10,10 +10,6 @@
 namespace keel {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-
 /// Updates the best evaluation with a row of this step.
 bool note(TrainState& state, int64_t step, const Json& row, const std::string& metric = "eval/accuracy") {
   state.rl.steps = step;

@@ -14,8 +14,6 @@
 namespace keel {
 namespace {
 
-using testing::HasSubstr;
-
 TEST(Config, QuickstartExampleEqualsTheQuickstartConfig) {
   if (!can_read_yaml()) GTEST_SKIP() << "this build reads no YAML";
   std::vector<std::string> notes;
@@ -177,7 +175,7 @@ TEST(ConfigConsistency, SettingsWithoutEffectAreErrors) {
   // 16 prompts x 8 completions: a fifth of them is 25.6.
   EXPECT_THAT(refusal_of({"reference.kl_in_reward=0.1", "reference.kl_in_reward_target=0.1",
                           "reference.kl_in_reward_horizon=25"}),
-              testing::AllOf(HasSubstr("reference.kl_in_reward_horizon is 25"), HasSubstr("above 25.6")));
+              AllOf(HasSubstr("reference.kl_in_reward_horizon is 25"), HasSubstr("above 25.6")));
   EXPECT_THAT(refusal_of({"objective.method=gspo", "objective.advantage=reinforce_pp", "reference.kl_in_reward=0.1"}),
               HasSubstr("reference.kl_in_reward is 0.1"));
   EXPECT_THAT(refusal_of({"lora.target_modules=[q_proj, q_proj]", "lora.rank=4"}), HasSubstr("has q_proj twice"));
@@ -191,15 +189,15 @@ TEST(ConfigConsistency, ATypedMethodNotesTheObjectiveSettingsOfTheFile) {
       "objective:\n  method: dapo\n  delta_low: 0.2\n  delta_high: 0.28\n  aggregation: token_mean\n", "own.yaml");
   const auto note = HasSubstr("on the command line also uses settings of own.yaml");
   EXPECT_THAT(load(file, {"objective.method=dppo_kl"}).notes,
-              Contains(testing::AllOf(note, HasSubstr("objective.delta_low 0.2, objective.delta_high 0.28"),
-                                      HasSubstr("objective.aggregation token_mean"))));
-  EXPECT_THAT(load(file, {}).notes, testing::Not(Contains(note)));
+              Contains(AllOf(note, HasSubstr("objective.delta_low 0.2, objective.delta_high 0.28"),
+                             HasSubstr("objective.aggregation token_mean"))));
+  EXPECT_THAT(load(file, {}).notes, Not(Contains(note)));
   const ConfigTree anchored = parse_config("objective: {method: minimal_mask, anchor: recomputed}\n", "own.yaml");
   EXPECT_THAT(load(anchored, {"objective.method=dppo_tv"}).notes,
-              Contains(testing::AllOf(note, HasSubstr("objective.anchor recomputed"))));
+              Contains(AllOf(note, HasSubstr("objective.anchor recomputed"))));
   const std::vector<std::string> all_typed = {"objective.method=dppo_kl", "objective.delta_low=0.05",
                                               "objective.delta_high=null", "objective.aggregation=null"};
-  EXPECT_THAT(load(file, all_typed).notes, testing::Not(Contains(note)));
+  EXPECT_THAT(load(file, all_typed).notes, Not(Contains(note)));
 }
 
 TEST(ConfigConsistency, SettingsOfDisabledFeaturesAreNoted) {
@@ -227,7 +225,7 @@ TEST(ConfigConsistency, SettingsOfDisabledFeaturesAreNoted) {
       load({"reward.overlong_penalty=3", "reward.overlong_buffer=4", "checkpoint.best_metric=eval/accuracy"}).notes,
       testing::IsEmpty());
   EXPECT_THAT(load({"reference.estimator=k1", "reference.kl_coefficient=0.1", "sft.lr=0.5", "sft.steps=2"}).notes,
-              testing::Not(Contains(HasSubstr("does nothing"))));
+              Not(Contains(HasSubstr("does nothing"))));
 }
 
 TEST(ConfigConsistency, EvaluationRowsAreNotInTheSupervisedPhase) {
@@ -238,10 +236,9 @@ TEST(ConfigConsistency, EvaluationRowsAreNotInTheSupervisedPhase) {
     return settings;
   };
   EXPECT_THAT(refusal_of(with({"data.held_out=0.2"})),
-              testing::AllOf(HasSubstr("a.jsonl is in sft.files too"), HasSubstr("set sft.held_out to 0.2")));
+              AllOf(HasSubstr("a.jsonl is in sft.files too"), HasSubstr("set sft.held_out to 0.2")));
   EXPECT_THAT(refusal_of(with({"data.held_out=0.2", "sft.held_out=0.1"})), HasSubstr("set sft.held_out to 0.2"));
-  EXPECT_THAT(load(with({"data.held_out=0.2", "sft.held_out=0.2"})).notes,
-              testing::Not(Contains(HasSubstr("learned"))));
+  EXPECT_THAT(load(with({"data.held_out=0.2", "sft.held_out=0.2"})).notes, Not(Contains(HasSubstr("learned"))));
   for (const std::string section : {"data", "sft"})
     EXPECT_THAT(load(with({section + ".eval_files=[a.jsonl]"})).notes,
                 Contains(HasSubstr(section + ".eval_files has a.jsonl, which is in sft.files too")));
@@ -250,7 +247,7 @@ TEST(ConfigConsistency, EvaluationRowsAreNotInTheSupervisedPhase) {
 TEST(ConfigConsistency, BestMetricMustBeAMetricOfAnEvaluationThatHappens) {
   const std::string keep = "checkpoint.best_metric=auto", metric = "checkpoint.best_metric=eval/";
   EXPECT_THAT(refusal_of({keep, "data.files=[a.jsonl]", "rollout.max_new_tokens=8"}),
-              testing::AllOf(HasSubstr("checkpoint.best_metric is auto"), HasSubstr("data.held_out")));
+              AllOf(HasSubstr("checkpoint.best_metric is auto"), HasSubstr("data.held_out")));
   for (const std::string held_out : {"data.held_out=0.1", "data.eval_files=[b.jsonl]"})
     EXPECT_TRUE(
         load({keep, held_out, "data.files=[a.jsonl]", "rollout.max_new_tokens=8"}).config.checkpoint.keeps_best());
@@ -268,8 +265,7 @@ TEST(ConfigConsistency, BestMetricMustBeAMetricOfAnEvaluationThatHappens) {
 }
 
 TEST(ConfigConsistency, DataSettingsThatATaskIgnoresAreErrors) {
-  EXPECT_THAT(refusal_of({"data.system_prompt=hi"}),
-              testing::AllOf(HasSubstr("data.system_prompt"), HasSubstr("chains")));
+  EXPECT_THAT(refusal_of({"data.system_prompt=hi"}), AllOf(HasSubstr("data.system_prompt"), HasSubstr("chains")));
   EXPECT_THAT(refusal_of({"task.name=countdown", "data.eval_files=[\"a.jsonl\"]"}), HasSubstr("data.eval_files"));
 }
 
@@ -320,24 +316,23 @@ TEST(ConfigConsistency, InvalidSamplingSettingsAreErrors) {
   for (const char* key : {"rollout.samples_per_prompt", "rollout.max_sequences"})
     for (const char* number : {"0", "-1"})
       EXPECT_THAT(refusal_of({std::string(key) + "=" + number}),
-                  testing::AllOf(HasSubstr(key), HasSubstr(std::string("got ") + number), HasSubstr("at least 1")));
+                  AllOf(HasSubstr(key), HasSubstr(std::string("got ") + number), HasSubstr("at least 1")));
   for (const char* key : {"rollout.max_new_tokens", "data.max_prompt_tokens"})
-    EXPECT_THAT(refusal_of({std::string(key) + "=-1"}), testing::AllOf(HasSubstr(key), HasSubstr("at least 0")));
+    EXPECT_THAT(refusal_of({std::string(key) + "=-1"}), AllOf(HasSubstr(key), HasSubstr("at least 0")));
   for (const char* number : {"0", "-1"})  // greedy decoding has no ratio
     EXPECT_THAT(refusal_of({std::string("rollout.temperature=") + number}),
-                testing::AllOf(HasSubstr("rollout.temperature"), HasSubstr("at least 1e-04"),
-                               HasSubstr("greedy samples cannot be trained on"), HasSubstr("no ratio pi / mu"),
-                               HasSubstr("set eval.temperature=0")));
+                AllOf(HasSubstr("rollout.temperature"), HasSubstr("at least 1e-04"),
+                      HasSubstr("greedy samples cannot be trained on"), HasSubstr("no ratio pi / mu"),
+                      HasSubstr("set eval.temperature=0")));
   EXPECT_THAT(refusal_of({"rollout.temperature=101"}), testing::EndsWith("at most 100"));
   EXPECT_NO_THROW(load({"eval.temperature=0"}));
-  EXPECT_THAT(
-      refusal_of({"eval.temperature=0.00001"}),
-      testing::AllOf(HasSubstr("eval.temperature is 1e-05"), HasSubstr("expected 0"), HasSubstr("0.0001 to 100")));
+  EXPECT_THAT(refusal_of({"eval.temperature=0.00001"}),
+              AllOf(HasSubstr("eval.temperature is 1e-05"), HasSubstr("expected 0"), HasSubstr("0.0001 to 100")));
   for (const char* truncation : {"rollout.top_p=0.9", "rollout.top_k=5"})
     EXPECT_THAT(refusal_of({truncation}), HasSubstr("unknown key; this name exists as eval.")) << truncation;
   EXPECT_THAT(refusal_of({"rollout.stop_strings=[\"a\", \"\"]"}),
-              testing::AllOf(HasSubstr("command line: rollout.stop_strings has an empty string"),
-                             HasSubstr("end every completion; remove it")));
+              AllOf(HasSubstr("command line: rollout.stop_strings has an empty string"),
+                    HasSubstr("end every completion; remove it")));
 }
 
 TEST(ConfigConsistency, SizesAreBoundedSoThatProductsDoNotOverflow) {

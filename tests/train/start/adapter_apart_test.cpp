@@ -21,9 +21,6 @@
 namespace keel {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
-
 /// Returns a network whose adapter changes its outputs.
 ModelWeights adapted(const ModelWeights& base, const LoraOptions& options) {
   ModelWeights model = copy_of(base);

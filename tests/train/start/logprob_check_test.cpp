@@ -68,8 +68,8 @@ TEST(LogprobCheck, LimitsTheMeanInBf16AndFp16) {
   }
   const LogprobCheck far{.tokens = 7, .mean_difference = 0.02, .max_difference = 0.4};
   EXPECT_THAT(error_of(4, [&] { require_logprobs_match(far, 0, at::kBFloat16); }),
-              testing::HasSubstr("the mean of |pi - mu| is 0.02 over 7 tokens, the limit is 0.01"));
-  EXPECT_THAT(logprob_check_warning(far, at::kHalf).value(), testing::HasSubstr("differs by 4.0e-01"));
+              HasSubstr("the mean of |pi - mu| is 0.02 over 7 tokens, the limit is 0.01"));
+  EXPECT_THAT(logprob_check_warning(far, at::kHalf).value(), HasSubstr("differs by 4.0e-01"));
   EXPECT_FALSE(logprob_check_warning({.tokens = 7, .max_difference = 0.3}, at::kHalf));
   EXPECT_FALSE(logprob_check_warning(far, at::kFloat));
 }
@@ -80,11 +80,11 @@ TEST(LogprobCheck, StopsTheRunAndNamesTheStatisticAboveTheLimit) {
   };
   require_logprobs_match({.tokens = 7, .max_difference = 1e-3, .topk_difference = 1e-3, .total_variation = 1e-3}, 1e-3);
   require_logprobs_match({.tokens = 7, .mean_difference = 1, .max_difference = 1e-4}, 0);
-  EXPECT_THAT(message({.tokens = 7, .max_difference = 1.1e-4}, 0), testing::HasSubstr("the limit is 0.0001"));
+  EXPECT_THAT(message({.tokens = 7, .max_difference = 1.1e-4}, 0), HasSubstr("the limit is 0.0001"));
   EXPECT_THAT(message({.tokens = 7, .max_difference = 0.5}, 1e-3),
-              testing::HasSubstr("the maximum of |pi - mu| is 0.5 over 7 tokens, the limit is 0.001"));
-  EXPECT_THAT(message({.tokens = 7, .topk_difference = 0.25}, 1e-3), testing::HasSubstr("top-K tokens is 0.25"));
-  EXPECT_THAT(message({.tokens = 7, .total_variation = 0.125}, 1e-3), testing::HasSubstr("total variation"));
+              HasSubstr("the maximum of |pi - mu| is 0.5 over 7 tokens, the limit is 0.001"));
+  EXPECT_THAT(message({.tokens = 7, .topk_difference = 0.25}, 1e-3), HasSubstr("top-K tokens is 0.25"));
+  EXPECT_THAT(message({.tokens = 7, .total_variation = 0.125}, 1e-3), HasSubstr("total variation"));
 }
 
 /// Returns the output of a run without steps.
@@ -107,10 +107,10 @@ std::string output_of_start(const std::string& method) {
 
 TEST(LogprobCheck, ComparesWhatTheMethodOfTheRunRequires) {
   const std::string plain = output_of_start("dppo_tv");
-  EXPECT_THAT(plain, testing::HasSubstr("self-test: sampler and trainer agree on "));
-  EXPECT_THAT(plain, testing::Not(testing::HasSubstr("top-K")));
-  EXPECT_THAT(output_of_start("dppo_topk_kl"), testing::HasSubstr(", of the top-K tokens "));
-  EXPECT_THAT(output_of_start("dppo_full_tv"), testing::HasSubstr(", maximum total variation "));
+  EXPECT_THAT(plain, HasSubstr("self-test: sampler and trainer agree on "));
+  EXPECT_THAT(plain, Not(HasSubstr("top-K")));
+  EXPECT_THAT(output_of_start("dppo_topk_kl"), HasSubstr(", of the top-K tokens "));
+  EXPECT_THAT(output_of_start("dppo_full_tv"), HasSubstr(", maximum total variation "));
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 namespace keel {
 namespace {
 
-using testing::HasSubstr;
-
 /// Ten rows, three of them without a prompt.
 PromptSources seven_of_ten() {
   return PromptSources(PromptStream(
@@ -42,7 +40,7 @@ TEST(PlannedSteps, AreEpochsOverTheUsablePromptsRoundedUp) {
 
 TEST(PlannedSteps, ContradictingLengthsAreErrors) {
   const std::string other = error_of(2, [] { planned(2, 4, /*steps=*/5); });
-  EXPECT_THAT(other, testing::AllOf(HasSubstr("train.steps is 5"), HasSubstr("over 7 prompts gives 4 steps of 4")));
+  EXPECT_THAT(other, AllOf(HasSubstr("train.steps is 5"), HasSubstr("over 7 prompts gives 4 steps of 4")));
   Config config;
   config.train.data_epochs = 1;
   config.train.prompts_per_step = 7;

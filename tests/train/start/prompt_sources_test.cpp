@@ -10,9 +10,6 @@
 namespace keel {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-
 TEST(PromptSources, RejectAModelWithoutTheVocabularyOfTheTask) {
   const Config config = tiny_run("dppo_tv");
   LoadedModel policy = starting_with(config, warm_model());

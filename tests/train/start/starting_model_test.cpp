@@ -20,8 +20,6 @@
 namespace keel {
 namespace {
 
-using testing::HasSubstr;
-
 class StartingModel : public testing::Test {
  protected:
   void SetUp() override {
@@ -127,7 +125,7 @@ TEST_F(StartingModel, RejectsAnAdapterOfAnotherBase) {
   config.lora.rank = 2;
   run(config);
   config.train.steps = 3;
-  const auto refused = testing::AllOf(HasSubstr("model.path"), HasSubstr("other weights"), HasSubstr("config.json"));
+  const auto refused = AllOf(HasSubstr("model.path"), HasSubstr("other weights"), HasSubstr("config.json"));
   const auto file = std::filesystem::path(config.model.path) / "config.json";
   const std::string saved = read_file(file);
   Json changed = Json::parse(saved);
@@ -176,7 +174,7 @@ TEST_F(StartingModel, RejectsContradictingSettings) {
   Config shape = run_config();
   shape.model.layers = 3;
   EXPECT_THAT(error_of(2, [&] { check_consistency(shape); }),
-              testing::AllOf(HasSubstr("model.layers"), HasSubstr("model.path")));
+              AllOf(HasSubstr("model.layers"), HasSubstr("model.path")));
   Config nothing;
   nothing.model.random_weights = true;
   EXPECT_THAT(error_of(2, [&] { check_consistency(nothing); }), HasSubstr("model.random_weights needs model.path"));

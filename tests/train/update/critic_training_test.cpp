@@ -243,7 +243,7 @@ TEST(CriticTraining, WithNanWeightsSkipsUpdatesUntilTheRunStops) {
   state.skipped_in_a_row = kMaxSkippedUpdates;
   check_skipped_updates(state, run.config());
   ++state.skipped_in_a_row;
-  EXPECT_THAT(error_of(4, [&] { check_skipped_updates(state, run.config()); }), testing::HasSubstr("critic.lr"));
+  EXPECT_THAT(error_of(4, [&] { check_skipped_updates(state, run.config()); }), HasSubstr("critic.lr"));
 }
 
 }  // namespace

@@ -149,8 +149,8 @@ TEST(Optimizer, RefusesImpossibleStates) {
     std::vector<NamedTensor> forged = copy_of(sound);
     for (const NamedTensor& tensor : forged)
       if (tensor.name == name) tensor.value.view({-1})[0] = number;
-    const std::string message = error_of(3, [&] { optimizer.load(forged, "step-7/optimizer.safetensors"); });
-    EXPECT_NE(message.find("step-7/optimizer.safetensors: tensor \"" + name + "\""), std::string::npos) << message;
+    EXPECT_THAT(error_of(3, [&] { optimizer.load(forged, "step-7/optimizer.safetensors"); }),
+                HasSubstr("step-7/optimizer.safetensors: tensor \"" + name + "\""));
   }
 }
 
@@ -169,8 +169,8 @@ TEST(Optimizer, NamesItsStateAfterTheParametersAndRefusesAnotherModels) {
   state.erase(state.begin() + 1);
   const std::string missing = error_of(3, [&] { optimizer.load(state, "step-7/optimizer.safetensors"); });
   for (const std::string& message : {misshapen, missing}) {
-    EXPECT_NE(message.find(lost), std::string::npos) << message;
-    EXPECT_NE(message.find("step-7/optimizer.safetensors"), std::string::npos) << message;
+    EXPECT_THAT(message, HasSubstr(lost));
+    EXPECT_THAT(message, HasSubstr("step-7/optimizer.safetensors"));
   }
 }
 

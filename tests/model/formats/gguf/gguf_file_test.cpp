@@ -1,7 +1,7 @@
 #include "keel/model/formats/gguf/gguf_file.h"
 
 #include <ATen/ATen.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 #include <limits>
@@ -188,7 +188,7 @@ TEST_F(GgufTest, TheElementLimitCoversAllLists) {
   EXPECT_EQ(refusal(), "");
   file.keys.push_back(key("l", 9, u32(0) + u64(1) + "x"));
   put(file.bytes());
-  EXPECT_NE(refusal().find("the list \"l\" claims 1 elements; at most 4194304 are accepted in all"), std::string::npos);
+  EXPECT_THAT(refusal(), testing::HasSubstr("the list \"l\" claims 1 elements; at most 4194304 are accepted in all"));
 }
 
 TEST_F(GgufTest, ATruncatedFileIsRejected) {
@@ -268,7 +268,7 @@ TEST_F(GgufTest, EveryValueTypeIsRead) {
     }
   };
   const auto expect = [&](const std::string& message, const std::string& part) {
-    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_THAT(message, testing::HasSubstr(part));
   };
   expect(message_of([&] { metadata.integer("u64"); }), "is 18446744073709551615; expected a whole number below 2^63");
   expect(message_of([&] { metadata.integer("f64"); }), "the key \"f64\" is 0.1; expected a whole number");

@@ -221,8 +221,8 @@ TEST_F(GgufModelTest, MissingExtraAndMisshapenTensorsAreNamed) {
     File file = tiny_llama();
     change(file);
     const std::string error = error_of(3, [&] { open(file); });
-    EXPECT_NE(error.find(message), std::string::npos) << what << "\n  got: " << error;
-    EXPECT_NE(error.find(path_.filename()), std::string::npos) << what;
+    EXPECT_THAT(error, HasSubstr(message)) << what;
+    EXPECT_THAT(error, HasSubstr(path_.filename().string())) << what;
   }
 }
 
@@ -241,7 +241,7 @@ TEST(GgufRope, Llama3ScalingIsRecoveredFromItsFactors) {
             "\"original_max_position_embeddings\":8192}");
   EXPECT_EQ(llama3_rope_scaling(std::vector<float>(64, 1.0f), 500000, 8192, "here"), Json());
   factors[29] *= 1.1f;
-  EXPECT_NE(error_of(3, [&] { llama3_rope_scaling(factors, 500000, 8192, "here"); }).find("here"), std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { llama3_rope_scaling(factors, 500000, 8192, "here"); }), HasSubstr("here"));
 }
 
 TEST_F(GgufModelTest, AByteLevelTokenizerIsConvertedToItsFiles) {
@@ -320,7 +320,7 @@ TEST_F(GgufModelTest, AnInconsistentTokenizerIsRejectedByName) {
       continue;
     }
     const std::string error = error_of(3, [&] { tokenizer(file.keys); });
-    EXPECT_NE(error.find(message), std::string::npos) << key_name << "\n  got: " << error;
+    EXPECT_THAT(error, HasSubstr(message)) << key_name;
   }
 }
 
@@ -330,7 +330,7 @@ TEST_F(GgufModelTest, SmallListsDoNotExpandWithoutLimit) {
   const Keys special = {text_key("tokenizer.ggml.model", "gpt2"), texts_key("tokenizer.ggml.tokens", tokens),
                         texts_key("tokenizer.ggml.merges", {}),
                         list_key("tokenizer.ggml.token_type", 5, std::vector<int32_t>(tokens.size(), 3))};
-  EXPECT_NE(error_of(3, [&] { tokenizer(special); }).find("more than 65536 tokens have the type"), std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { tokenizer(special); }), HasSubstr("more than 65536 tokens have the type"));
 
   // All repetitions of up to 256 of one letter, and of two: each has as many possible merges as split points.
   tokens.clear();
@@ -339,7 +339,7 @@ TEST_F(GgufModelTest, SmallListsDoNotExpandWithoutLimit) {
   }
   const Keys scored = {text_key("tokenizer.ggml.model", "llama"), texts_key("tokenizer.ggml.tokens", tokens),
                        list_key("tokenizer.ggml.scores", 6, std::vector<float>(tokens.size(), 0))};
-  EXPECT_NE(error_of(3, [&] { tokenizer(scored); }).find("more than 2097152 merges"), std::string::npos);
+  EXPECT_THAT(error_of(3, [&] { tokenizer(scored); }), HasSubstr("more than 2097152 merges"));
 }
 
 TEST_F(GgufModelTest, TheFolderIsWrittenAtomically) {
@@ -353,8 +353,8 @@ TEST_F(GgufModelTest, TheFolderIsWrittenAtomically) {
   EXPECT_EQ(written.read("model.norm.weight").scalar_type(), at::kBFloat16);
   EXPECT_EQ(written.metadata().at("format"), "pt");
 
-  const std::string error = error_of(2, [&] { write_gguf_as_folder(model, folder(), at::kFloat); });
-  EXPECT_NE(error.find("it exists and is not empty"), std::string::npos) << error;
+  EXPECT_THAT(error_of(2, [&] { write_gguf_as_folder(model, folder(), at::kFloat); }),
+              HasSubstr("it exists and is not empty"));
   remove_tree(folder());
   File without_tokens = tiny_llama();
   replace_key(without_tokens, "tokenizer.ggml.model", u32_key("x", 1));
@@ -366,8 +366,8 @@ TEST_F(GgufModelTest, TheFolderIsWrittenAtomically) {
   File large = tiny_llama();
   large.data.replace(0, 4, number(1e6f));
   const GgufModel beyond_half = open(large);
-  const std::string overflow = error_of(3, [&] { write_gguf_as_folder(beyond_half, folder(), at::kHalf); });
-  EXPECT_NE(overflow.find("model.embed_tokens.weight has values above"), std::string::npos) << overflow;
+  EXPECT_THAT(error_of(3, [&] { write_gguf_as_folder(beyond_half, folder(), at::kHalf); }),
+              HasSubstr("model.embed_tokens.weight has values above"));
   EXPECT_FALSE(fs::exists(folder()));
   EXPECT_FALSE(fs::exists(folder().string() + ".partial"));
 }

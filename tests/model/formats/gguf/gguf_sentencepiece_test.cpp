@@ -1,6 +1,6 @@
 #include "keel/model/formats/gguf/gguf_sentencepiece.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 namespace keel {
 namespace {
@@ -25,12 +25,12 @@ TEST(GgufSentencepiece, TokensWithInterleavedMergesShareAScore) {
   EXPECT_EQ(found.error, "");
   EXPECT_EQ(found.scores, (std::vector<double>{-5, -5, -5, -2, -3, 0}));
   const TokenScores mixed = scores_of({{"ab", "c"}, {"b", "c"}, {"a", "bc"}, {"a", "b"}});
-  EXPECT_NE(mixed.error.find("order"), std::string::npos) << mixed.error;
+  EXPECT_THAT(mixed.error, testing::HasSubstr("order"));
 }
 
 TEST(GgufSentencepiece, AnIncompleteMergeListHasNoScores) {
-  EXPECT_NE(scores_of({{"a", "b"}, {"b", "c"}, {"ab", "c"}}).error.find("not all possible merges"), std::string::npos);
-  EXPECT_NE(scores_of({{"a", "x"}}).error.find("are not tokens"), std::string::npos);
+  EXPECT_THAT(scores_of({{"a", "b"}, {"b", "c"}, {"ab", "c"}}).error, testing::HasSubstr("not all possible merges"));
+  EXPECT_THAT(scores_of({{"a", "x"}}).error, testing::HasSubstr("are not tokens"));
 }
 
 }  // namespace

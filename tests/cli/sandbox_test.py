@@ -23,186 +23,14 @@ TIMES = support.count(2, 20)
 
 PRINTS = [{"input": "", "output": "contained"}]  # what tests ask of a program: to print this
 
-# Must end with an error inside, which the program reports itself.
-CONTAINED = {
-    "a gigabyte of memory": """
-try:
-    x = bytearray(1 << 30)
-except MemoryError:
-    print("contained")
-""",
-    "writing outside": """
-import os
-tried = ["/escaped", "/usr/escaped", "/etc/escaped", "/root/escaped", "/home/escaped", "/dev/escaped", "/var/tmp/escaped", MARKER]
-blocked = 0
-for path in tried:
-    try:
-        open(path, "w").write("x")
-    except OSError:
-        blocked += 1
-print("contained" if blocked == len(tried) else "escaped")
-""",
-    "reading the environment of process 1 and other secrets": """
-import os
-tried = ["/proc/1/environ", "/proc/self/environ", "/etc/shadow", "/etc/passwd", SECRET, os.path.dirname(SECRET)]
-print("contained" if not any(os.path.exists(path) for path in tried) and "KEEL_SECRET" not in os.environ else "escaped")
-""",
-    "ptrace": """
-import ctypes, os, signal, time
-libc = ctypes.CDLL(None, use_errno=True)
-child = os.fork()
-if child == 0:
-    time.sleep(20)
-    os._exit(0)
-result = libc.ptrace(16, child, 0, 0)
-os.kill(child, signal.SIGKILL)
-print("contained" if result == -1 and ctypes.get_errno() == 1 else "escaped")
-""",
-    "connecting to this machine and to the metadata service": """
-import socket
-blocked = 0
-for family, address in ((socket.AF_INET, ("127.0.0.1", PORT)), (socket.AF_INET, ("169.254.169.254", 80)), (socket.AF_INET6, ("::1", PORT))):
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as s:
-            s.settimeout(2)
-            s.connect(address)
-    except OSError:
-        blocked += 1
-with socket.socket(socket.AF_UNIX) as s:
-    try:
-        s.connect(UNIX)
-    except OSError:
-        blocked += 1
-print("contained" if blocked == 4 else "escaped")
-""",
-    "a link in /tmp": """
-import os
-os.symlink(SECRET, "/tmp/link")
-os.symlink("/", "/tmp/root")
-try:
-    open("/tmp/link").read()
-    print("escaped")
-except OSError:
-    print("contained" if not os.path.exists("/tmp/root" + os.path.dirname(SECRET)) else "escaped")
-""",
-    "a fork bomb": """
-import os, time
-children = 0
-try:
-    while children < 10000:
-        if os.fork() == 0:
-            time.sleep(60)
-            os._exit(0)
-        children += 1
-except OSError:
-    pass
-print("contained" if children < 16 else "escaped")
-""",
-    "new namespaces, mounts and a way up by chroot": """
-import ctypes, os
-libc = ctypes.CDLL(None, use_errno=True)
-results = [libc.unshare(0x10000000), libc.unshare(0x20000), libc.mount(b"none", b"/tmp", b"tmpfs", 0, None), libc.chroot(b"/tmp"),
-           libc.setns(0, 0), libc.umount2(b"/tmp", 2), libc.setuid(0)]
-print("contained" if results == [-1] * 7 and os.getuid() != 0 else f"escaped {results}")
-""",
-    "changing the limits and the place in the queue of who keeps hold of it": """
-import ctypes, os, resource
-libc = ctypes.CDLL(None, use_errno=True)
-answers = []
-for ask in (lambda: resource.prlimit(1, resource.RLIMIT_CPU, (0, 0)), lambda: resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0)),
-            lambda: resource.prlimit(1, resource.RLIMIT_FSIZE), lambda: resource.prlimit(os.getppid(), resource.RLIMIT_AS, (0, 0)),
-            lambda: os.sched_setaffinity(1, {0}), lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
-            lambda: os.setpriority(os.PRIO_PROCESS, 1, 19), lambda: os.setpriority(os.PRIO_USER, os.getuid(), 19)):
-    try:
-        ask()
-        answers.append("escaped")
-    except PermissionError:
-        answers.append("contained")
-resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # its own it may lower
-os.sched_setaffinity(0, os.sched_getaffinity(0))
-print("contained" if answers == ["contained"] * 8 else answers)
-""",
-    "memory outside processes": """
-import os, socket
-answers = []
-for ask in (lambda: os.memfd_create("x"), lambda: socket.socketpair()[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)):
-    try:
-        ask()
-        answers.append("escaped")
-    except PermissionError:
-        answers.append("contained")
-print("contained" if answers == ["contained"] * 2 else answers)
-""",
-    "more disk than it may have": """
-try:
-    with open("/tmp/large", "wb") as file:
-        for _ in range(1 << 10):
-            file.write(bytes(1 << 20))
-    print("escaped")
-except OSError:
-    print("contained")
-""",
-}
-CONTAINED["more disk than it may have"] = "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n" + CONTAINED["more disk than it may have"]
-
-# Must be killed from outside: reward 0, whatever they print.
-CUT_OFF = {
-    "a loop that ignores SIGTERM": "import signal\nfor s in range(1, 65):\n    try: signal.signal(s, signal.SIG_IGN)\n    except (OSError, ValueError): pass\nprint('contained', flush=True)\nwhile True: pass\n",
-    "taking back the wish to die with its parent": "import ctypes\nctypes.CDLL(None).prctl(1, 0)\nprint('contained', flush=True)\nwhile True: pass\n",
-    "ending process 1, and all others": "import os, signal\nprint('contained', flush=True)\nfor s in range(1, 65):\n    for p in (1, -1):\n        try: os.kill(p, s)\n        except OSError: pass\nwhile True: pass\n",
-    "ten gigabytes of output": "import sys\nprint('contained', flush=True)\nfor _ in range(10 << 10): sys.stdout.write('x' * (1 << 20))\n",
-    "children that stay and work": "import os\nprint('contained', flush=True)\nfor _ in range(6):\n    if os.fork() == 0: break\nwhile True: os.getpid()\n",
-    "sleeping for ever with its output closed": "import os, time\nprint('contained', flush=True)\nos.close(1)\ntime.sleep(1000)\n",
-}
-
-# Must not pass: the tests are a function's.
-FORGED = {
-    "leaving before the tests": "import os\nos._exit(0)\n",
-    "an exit that looks like success": "raise SystemExit(0)\n",
-    "printing what a success might look like": "print('0\\n1\\npassed\\ncontained')\n",
-}
-
-# Legitimate programs do this, too.
-POOL = """
-import multiprocessing
-def square(x):
-    return x * x
-if __name__ == "__main__":
-    with multiprocessing.Pool(2) as pool:
-        print(sum(pool.map(square, range(10))))
-    queue = multiprocessing.Queue()
-    queue.put(1)
-    print(queue.get())
-"""
-
-# Ends well itself, and leaves a grandchild behind that has left its session and closed everything.
-SURVIVOR = """
-import os, time
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.closerange(0, 64)
-        while True:
-            time.sleep(0.01)
-    os._exit(0)
-print("contained")
-"""
+PROGRAMS = support.sections(pathlib.Path(__file__).with_name("sandbox_programs.txt"))
 
 
-# Starts a program that may not make namespaces by unshare(2), while bubblewrap, which uses clone(2), still may: as on a
-# machine that grants them to bubblewrap alone. The filter: load the architecture's number of the call, refuse unshare.
-NO_UNSHARE = """
-import ctypes, os, platform, struct, sys
-number = {"x86_64": 272, "aarch64": 97}[platform.machine()]
-code = b"".join(struct.pack("HBBI", *line) for line in
-                ((0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)))
-memory = ctypes.create_string_buffer(code)
-filter = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 4, ctypes.addressof(memory)))
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, filter, 0, 0) != 0:
-    sys.exit("no filter")
-os.execv(sys.argv[1], sys.argv[1:])
-"""
+def group(name):
+    return {key.partition(": ")[2]: program for key, program in PROGRAMS.items() if key.startswith(name + ": ")}
+
+
+CONTAINED, CUT_OFF, HELPERS = group("contained"), group("cut off"), group("helper")
 
 
 class Namespaces(support.Test):
@@ -284,13 +112,13 @@ class Namespaces(support.Test):
         self.assert_worth(0, CUT_OFF, PRINTS, times=support.count(1, 20), seconds=0.7)  # most of them keep a processor busy
 
     def test_fake_results_are_not_accepted(self):
-        self.assert_worth(0, FORGED, ["assert f(1) == 2", "assert f(2) == 3"])
+        self.assert_worth(0, group("forged"), ["assert f(1) == 2", "assert f(2) == 3"])
 
     def test_a_detached_grandchild_is_killed(self):
-        self.assert_worth(1, {"a survivor": SURVIVOR}, PRINTS)
+        self.assert_worth(1, {"a survivor": HELPERS["a survivor"]}, PRINTS)
 
     def test_programs_may_start_processes(self):
-        row = {"completion": POOL, "answer": [{"input": "", "output": "285\n1"}]}
+        row = {"completion": HELPERS["legitimate processes"], "answer": [{"input": "", "output": "285\n1"}]}
         self.assertEqual(self.judge([row]), [1])
 
     def test_an_interpreter_in_tmp_is_accessible(self):
@@ -317,8 +145,8 @@ class Namespaces(support.Test):
         python = "/usr/bin/python3"
         if not os.path.exists(python) or subprocess.run([*prefix, support.KEEL, "--version"], stdout=subprocess.DEVNULL).returncode != 0:
             self.skipTest("another user can read neither keel nor a Python here")
-        names = ("a fork bomb", "a gigabyte of memory", "new namespaces, mounts and a way up by chroot",
-                 "changing the limits and the place in the queue of who keeps hold of it")
+        names = ("a fork bomb", "a gigabyte of memory", "new namespaces, mounts and leaving a chroot",
+                 "changing limits and scheduling of the processes outside")
         self.assert_worth(1, {name: CONTAINED[name] for name in names}, PRINTS, prefix=prefix, python=python)
 
     def setpriv(self, *arguments):
@@ -328,7 +156,7 @@ class Namespaces(support.Test):
 
     def test_killed_keel_leaves_nothing_running(self):
         path = self.folder / "rows.jsonl"
-        path.write_text(json.dumps({"completion": CUT_OFF["children that stay and work"], "answer": [{"input": "", "output": "x"}]}) + "\n")
+        path.write_text(json.dumps({"completion": CUT_OFF["children that keep running"], "answer": [{"input": "", "output": "x"}]}) + "\n")
         process = subprocess.Popen([*self.PREFIX, support.KEEL, "reward", str(path), 'reward.functions=["code:seconds=600"]',
                                     f"reward.python={self.PYTHON}"], stdout=subprocess.DEVNULL)
         self.assertTrue(support.wait_for(process, lambda: len(self.sandboxed()) > 4))
@@ -340,7 +168,7 @@ class Namespaces(support.Test):
 class Bubblewrap(Namespaces):
     works = False
     # Root gives its rights away before bubblewrap shows Python's folders, which must be open to others.
-    WAY, PREFIX = f"bubblewrap ({shutil.which('bwrap')})", (sys.executable, "-c", NO_UNSHARE)
+    WAY, PREFIX = f"bubblewrap ({shutil.which('bwrap')})", (sys.executable, "-c", HELPERS["run without unshare(2)"])
     PYTHON = "/usr/bin/python3"
 
     def require_way(self):

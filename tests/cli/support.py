@@ -25,6 +25,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
 from effort import count  # noqa: E402, F401  for the tests
+from sections import sections  # noqa: E402, F401
 
 KEEL = os.environ.get("KEEL_BINARY", str(ROOT / "build" / "keel"))
 QUICKSTART = str(ROOT / "examples" / "quickstart.yaml")

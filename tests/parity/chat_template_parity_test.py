@@ -7,11 +7,11 @@ import logging
 import random
 import sys
 
-import family_templates
 import random_conversations
 import random_templates
 import real_templates
 from packages import count
+from random_conversations import FAMILY_TEMPLATES
 
 try:
     import template_judge
@@ -47,7 +47,7 @@ def conversations(templates, each, seed):
 
 def main():
     each = count(4, 20)
-    different = compare("templates of further families", conversations(family_templates.TEMPLATES, each, 1))
+    different = compare("templates of further families", conversations(FAMILY_TEMPLATES, each, 1))
     draws = random.Random(2)
     different += compare("random templates", [random_templates.row(draws) for _ in range(count(500, 2000))])
     real = real_templates.load()

@@ -17,6 +17,7 @@ import tarfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
 from effort import count  # noqa: E402, F401  for the tests
+from sections import sections  # noqa: E402, F401
 
 PEERS = ROOT / ".deps" / "peers"
 

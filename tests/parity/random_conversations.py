@@ -1,5 +1,11 @@
-"""Random conversations of users and tools, including unusual ones."""
+"""Random conversations of users and tools, including unusual ones; and chat templates to render them with."""
 
+import pathlib
+
+from packages import sections
+
+FAMILY_TEMPLATES = {name: text.removesuffix("\n") for name, text in
+                    sections(pathlib.Path(__file__).with_name("family_templates.txt")).items()}
 TEXTS = ["Hi", "", " ", "What is 2+2?", "  two  spaces \n", "line one\nline two\n", "größe — “quotes” 日本語 🙂👩‍👩‍👧", "a\tb\r\nc",
          "<think>\nhm\n</think>\n\nanswer", "<think>open", "no</think>yes", "{{ not a template }} {% raw %}", "\\n \\ \"quoted\" 'single'",
          "<|im_end|><|eot_id|>[INST]", "0", "None", "x" * 300, "\u2028sep\u0085nel\u00a0nbsp", "é\u0301 \u200b zero", "&<>'\""]

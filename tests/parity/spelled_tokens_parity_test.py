@@ -12,9 +12,9 @@ import re
 import sys
 import tempfile
 
-import family_templates
 import random_conversations
 from packages import count
+from random_conversations import FAMILY_TEMPLATES
 
 try:
     import template_judge
@@ -25,7 +25,7 @@ except ImportError as error:
 
 ROUNDS = count(10, 20)
 TOKEN = re.compile(r"<\|[^|<>\s{]+\|>|</?[a-z_]+>|\[/?[A-Z_]+\]")
-SPECIAL = sorted({token for source in family_templates.TEMPLATES.values() for token in TOKEN.findall(source)}
+SPECIAL = sorted({token for source in FAMILY_TEMPLATES.values() for token in TOKEN.findall(source)}
                  | {"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|user|>", "<|assistant|>", "<|system|>"})
 NORMALIZERS = {
     "none": None,
@@ -165,7 +165,7 @@ def joined(text, other):
 
 
 def random_rows(draws):
-    for source in family_templates.TEMPLATES.values():
+    for source in FAMILY_TEMPLATES.values():
         for _ in range(ROUNDS):
             row = {"template": source, "messages": spelled(draws, random_conversations.messages(draws))}
             row["extra"] = {"add_generation_prompt": True, "bos_token": "<s>", "eos_token": "</s>"}

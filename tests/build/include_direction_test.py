@@ -8,6 +8,9 @@ import re
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
+from sections import sections  # noqa: E402
+
 CODE = {".h", ".cpp", ".cu", ".cuh"}
 WITH_OPENMP = {"keel/model/formats/safetensors/huge_pages.cpp", "keel/ops/paged_attention.cpp", "keel/ops/dropout.cpp",
                "keel/ops/parallel_rows.h", "keel/ops/initial_weights.cpp", "keel/ops/layer_ops.cpp", "keel/ops/next_token_distribution.cpp",
@@ -267,82 +270,22 @@ def print_modules(root):
     print(f"{len(counts)} modules, {sum(map(len, counts.values()))} names")
 
 
-GOOD = {
-    "keel/core/philox.h": "#pragma once\n",
-    "keel/core/tensor/tensor.h": "#pragma once\n#include <ATen/core/Tensor.h>\n",
-    "keel/kernels/cuda/sample.cu": '#include "keel/core/philox.h"\n#include "keel/kernels/cuda/sample.h"\n',
-    "keel/record/report/report.cpp": '#include <vector>\n#include "keel/record/charts/html.h"\n#include "keel/record/run_data.h"\n',
-    "keel/train/trainer.cpp": '#include "keel/rollout/engine.h"\n#include "keel/task/task_table.h"\n',
-    "keel/model/folder/folder.cpp": '#include "keel/model/formats/gguf/gguf_file.h"\n#include "keel/model/formats/weight_dtypes.h"\n',
-    "keel/ops/sampler.cpp": "#ifdef KEEL_HAS_CUDA\n#endif\n",
-    "libs/hftext/chat/long.cpp": "// std::regex is not used here, and a comment may mention it\n",
-    "libs/hftext/chat/words.cpp": "using namespace std::string_literals;\n",
-    "libs/hftext/jinja/objects/runtime.h": '#pragma once\n#include "libs/hftext/jinja/objects/value.h"\n',
-    "libs/hftext/jinja/objects/value.cpp": '#include "libs/hftext/jinja/objects/runtime.h"\n',
-    "libs/mathverify/parse/parser.cpp": '#include "libs/mathverify/arithmetic/integer.h"\n',
-    "libs/mathverify/tests/parser_test.cpp": '#include "libs/mathverify/parse/parser.h"\n',
-    "keel/reward/verdict.cpp": '#include "libs/mathverify/verifier.h"\n',
-    "cli/main.cpp": '#include "keel/study/study.h"\n#include "keel_commit.h"\n#include "cli/commands.h"\n',
-}
-
-# Files that each break one rule, with the line; None: helpers of another case.
-BAD = {
-    "keel/core/a.h": ('#pragma once\n#include "libs/hftext/tokenizer/tokenizer.h"\n', 2),
-    "keel/core/b.h": ("namespace keel {}\n", 1),
-    "keel/core/c.h": ("#pragma once\n\nusing namespace keel;\n", 3),
-    "keel/core/philox.h": ('#pragma once\n#include "keel/core/random.h"\n', 2),
-    "keel/core/files/plain.cpp": ("#include <c10/core/Device.h>\n", 1),
-    "libs/mathverify/ab.cpp": ('#include "keel/core/error.h"\n', 1),
-    "libs/hftext/chat/ac.cpp": ('#include "keel/core/options/options.h"\n', 1),
-    "libs/hftext/regex/ad.cpp": ("#include <ATen/ATen.h>\n", 1),
-    "libs/other/af.cpp": ("\n", 1),
-    "keel/kernels/cpu/d.cpp": ('#include "keel/core/error.h"\n', 1),
-    "keel/kernels/cuda/e.cu": ("#include <vector>\n#include <ATen/ATen.h>\n", 2),
-    "keel/objective/f.cpp": ('#include "keel/model/network/causal_lm.h"\n', 1),
-    "keel/rollout/g.cpp": ('#include "keel/objective/methods.h"\n', 1),
-    "keel/model/network/h.cpp": ('#include "keel/model/folder/model_folder.h"\n', 1),
-    "keel/reward/i.cpp": ('#include "keel/task/task_table.h"\n', 1),
-    "keel/record/cuda.cpp": ("#ifdef KEEL_HAS_CUDA\n#endif\n", 1),
-    "keel/train/k.cpp": ('#  include "cli/commands.h"\n', 1),
-    "keel/train/l.cpp": ('#include "trainer.h"\n', 1),
-    "keel/train/m.cpp": ("#include <torch/torch.h>\n", 1),
-    "keel/train/self_test.cpp": ("\n", 1),
-    "libs/hftext/chat/n.cpp": ("bool f(const char* s) {\n  return std::regex_search(s, std::regex(s));\n}\n", 2),
-    "libs/hftext/chat/o.cpp": ("#include <regex>\n", 1),
-    "keel/model/v.cpp": ("at::parallel_for(0, rows, 1, body);\n", 1),
-    "keel/train/w.cpp": ("auto n = std::filesystem::remove_all(path);\n", 1),
-    "keel/rollout/x.cpp": ('#include "keel/ops/parallel_rows.h"\n', 1),
-    "keel/reward/x.cpp": ("\nconst Json reply = Json::parse(text, nullptr, false);\n", 2),
-    "cli/y.cpp": ("nlohmann::ordered_json::sax_parse(text, &reader);\n", 1),
-    "python/z.cpp": ("auto tree = nlohmann::json::from_cbor(bytes);\n", 1),
-    "keel/attic/q.cpp": ("\n", 1),
-    "keel/r.cpp": ("\n", 1),
-    "keel/data/rows/x.h": ('#pragma once\n#include "keel/data/rows/y.h"\n', None),
-    "keel/data/rows/y.h": ('#pragma once\n#include "keel/data/rows/z.h"\n', None),
-    "keel/data/rows/z.cpp": ('#include "keel/data/rows/x.h"\n', None),
-    "keel/data/rows/x": (None, 1),  # the circle, reported at its first name
-    "bench/s.cpp": ("#include <torch/torch.h>\n", 1),
-    "cli/t.cpp": ('#include "commands.h"\n', 1),
-}
-for number in range(MAX_NAMES + 1):
-    BAD[f"keel/task/full_{number}.cpp"] = ("\n", None)
-BAD["keel/task"] = (None, 1)
-
-
 def self_check():
-    """Tests that the checks find every planted violation once, at its line, and none in clean files."""
+    """Tests that the checks find every violation of include_cases.txt once, at its line, and none in clean files."""
     wrong = []
-    for files, is_bad in ((GOOD, False), (BAD, True)):
+    cases = {**sections(pathlib.Path(__file__).with_name("include_cases.txt")), "bad keel/task:1": "",
+             **{f"bad keel/task/full_{number}.cpp": "\n" for number in range(MAX_NAMES + 1)}}
+    for kind in ("good ", "bad "):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             expected = set()
-            for name, content in files.items():
-                text, line = content if is_bad else (content, None)
-                if text is not None:
+            for place, text in ((case.removeprefix(kind), text) for case, text in cases.items() if case.startswith(kind)):
+                name, _, line = place.partition(":")
+                if text:
                     (root / name).parent.mkdir(parents=True, exist_ok=True)
                     (root / name).write_text(text)
-                if line is not None:
-                    expected.add(f"{name}:{line}")
+                if line:
+                    expected.add(place)
             found = [":".join(violation.split(":")[:2]) for violation in violations(root)]
             wrong += [f"self-check: {place} breaks a rule and was not found" for place in expected - set(found)]
             wrong += [f"self-check: {place} was reported and should not be" for place in set(found) - expected]

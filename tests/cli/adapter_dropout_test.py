@@ -1,4 +1,4 @@
-"""lora.dropout: a resumed run repeats its masks, and evaluation and sampling have none."""
+"""lora.dropout: a resumed run repeats its masks; evaluation and sampling use no dropout."""
 
 import json
 
@@ -30,7 +30,7 @@ class AdapterDropout(support.Test):
         plain, none, some = self.trained("plain"), self.trained("none", dropout=0), self.trained("some", dropout=0.2)
         self.assert_same_run(none, plain)
         self.assertIsNotNone(support.difference(some, plain))
-        # The warm-up's passes are for training, too; at its first update B is 0, and there is nothing to leave out of.
+        # SFT applies dropout too. At its first update B is 0, so dropout has no effect.
         losses = [[row["sft/loss"] for row in self.rows(run, "sft")] for run in (plain, some)]
         self.assertEqual(losses[0][0], losses[1][0])
         self.assertNotEqual(losses[0][1:], losses[1][1:])

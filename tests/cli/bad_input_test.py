@@ -333,7 +333,7 @@ class Generate(support.Test):
         tokenizer["model"]["vocab"]["novel"] = size
         path.write_text(json.dumps(tokenizer))
         self.assert_refused(self.generate(["1", "novel"], "--max-new-tokens", "1"), 3, "tokenizer.json", "manifest.json")
-        (self.model / "manifest.json").unlink()  # as one does who changes a checkpoint
+        (self.model / "manifest.json").unlink()  # as a user does who edits a checkpoint
         self.assert_refused(self.generate(["1", "novel"], "--max-new-tokens", "1"), 3, f"token {size}", '"novel"',
                             f"vocabulary of {size}", "without resizing the embedding")
 

@@ -1,9 +1,9 @@
-"""Runs whose sampler and trainer agree to the last bit."""
+"""Runs with rollout.bitwise: sampler and trainer compute equal bits."""
 
 import support
 from support import train
 
-# A step's only update is its first, so that every number is measured at equal weights.
+# A single update per step: all metrics are measured at equal weights.
 SHORT = {"sft": {"steps": 4, "noisy_steps": 0}, "eval": {"prompts": 0}, "record": {"certificate_every": 0}}
 
 

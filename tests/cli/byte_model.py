@@ -9,7 +9,7 @@ TEMPLATE = ("{% for message in messages %}<|im_start|>{{ message.role }}\n{{ mes
 
 
 def write_model(folder):
-    """A Llama of random weights with one token for each byte, and a chat template."""
+    """A Llama with random weights, one token per byte and a chat template."""
     folder.mkdir()
     kept = [*range(33, 127), *range(161, 173), *range(174, 256)]  # bytes that GPT-2's alphabet writes as themselves
     others = [byte for byte in range(256) if byte not in kept]
@@ -35,7 +35,7 @@ def write_model(folder):
 
 
 def trained_model(folder, *settings):
-    """The same with weights, which a step of RL has written; the run's folder."""
+    """The same model after an RL step; returns the run's folder."""
     folder.mkdir(exist_ok=True)
     shape = write_model(folder / "shape")
     data = folder / "rows.jsonl"

@@ -1,5 +1,4 @@
-"""What chat template variables: beside the conversation: said at a run's start, in --explain and in log.txt, and refused where
-it would say nothing."""
+"""data.chat_template_kwargs: printed at a run's start, by --explain and in log.txt, and rejected where it would have no effect."""
 
 import json
 import re
@@ -8,7 +7,7 @@ import byte_model
 import support
 from support import keel
 
-# Like Qwen's: an empty thinking block, only in the generation prompt; and a date.
+# Like Qwen's template: an empty thinking block, only in the generation prompt; and a date.
 THINKING = byte_model.TEMPLATE.replace("<|im_start|>assistant\n{% endif %}", "<|im_start|>assistant\n"
                                        "{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}{% endif %}")
 DATED = "{{ strftime_now('%Y') }} " + byte_model.TEMPLATE
@@ -67,7 +66,7 @@ class TemplateWords(support.Test):
         self.assertIn("chat template variables: today is 2024-07-26", self.explained())
 
     def test_a_string_that_looks_like_a_value_is_printed_as_a_string(self):
-        """transformers takes it for true, as every text: `is false` does not hold for it."""
+        """transformers treats it as true, like every non-empty string: `is false` does not hold."""
         told = self.explained(r'data.chat_template_kwargs=["enable_thinking=\"false\""]')
         self.assertIn('chat template variables: enable_thinking="false" (a string, which counts as true; remove the quotes for the value)', told)
         self.assertNotIn("(a string", self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
@@ -93,7 +92,7 @@ class TemplateWords(support.Test):
         self.assertIn("chat template variables: enable_thinking=false", self.explained(*settings, files=False))
         lengths = [int(re.search(r"prompts of up to (\d+) tokens", self.explained("task.name=countdown", *more, files=False))[1])
                    for more in ((), settings[1:])]
-        self.assertEqual(lengths[1] - lengths[0], len("<think></think>"))  # a token for each byte
+        self.assertEqual(lengths[1] - lengths[0], len("<think></think>"))  # one token per byte
         for settings in (("task.name=countdown", "data.chat_template_kwargs=[enable_thinkng=false]"), ("task.name=countdown", "data.chat=always")):
             self.assert_refused(self.train("--explain", *settings, files=False), 2, settings[1].split("=")[0])
 

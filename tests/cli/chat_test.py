@@ -15,7 +15,7 @@ from terminal import on_terminal
 
 
 GREEDY = ("--temperature", "0", "--max-new-tokens", "6")
-NOISE = ("--temperature", "1", "--seed", "3", "--max-new-tokens", "6")  # another for every prompt
+NOISE = ("--temperature", "1", "--seed", "3", "--max-new-tokens", "6")  # differs for every prompt
 
 
 class Chat(support.Test):
@@ -63,7 +63,7 @@ class Chat(support.Test):
         alone = self.generated(self.rendered(("user", "hi")), run, NOISE)
         french = self.generated(self.rendered(("system", "French."), ("user", "hi")), run, NOISE)
         english = self.generated(self.rendered(("system", "English."), ("user", "hi")), run, NOISE)
-        self.assertEqual(len({alone, french, english}), 3)  # or they would prove nothing
+        self.assertEqual(len({alone, french, english}), 3)  # otherwise the test would prove nothing
         for system, answer, told in (((), french, True), (("--system", "English."), english, False), (("--system", ""), alone, False)):
             for result in (support.keel("generate", "--model", run, "--prompt", "hi", "--chat", *NOISE, *system),
                            self.chat("hi\n", *system, model=run, sampling=NOISE)):
@@ -97,7 +97,7 @@ class Chat(support.Test):
                                   stderr=subprocess.PIPE, text=True, env=support.environment()) as chat:
                 chat.stdin.write("hi\n")
                 chat.stdin.flush()
-                self.assertTrue(chat.stdout.readline())  # the answer: the next line is waited for
+                self.assertTrue(chat.stdout.readline())  # the answer was printed: the program waits for the next line
                 time.sleep(0.2)
                 begin = time.monotonic()
                 chat.send_signal(number)
@@ -132,7 +132,7 @@ class Chat(support.Test):
         self.assert_exit(result, 0)
         self.assertIn("positions", result.stderr)
         self.assertEqual(result.stdout, self.generated(self.rendered(("user", "hi"))) + "\n")
-        self.assert_exit(self.chat("x" * 2000 + "\n"), 3)  # nothing was answered
+        self.assert_exit(self.chat("x" * 2000 + "\n"), 3)  # no answer was generated
 
     def test_a_message_of_invalid_utf8_is_reported_and_dropped(self):
         result = subprocess.run([support.KEEL, "chat", self.model, *GREEDY], input=b"h\xff\nhi\n", capture_output=True, env=support.environment())
@@ -154,7 +154,7 @@ class Chat(support.Test):
         self.assertEqual(result.stdout.removesuffix("\n"), self.generated(prompt))
 
     def on_a_terminal(self, *options, model=None, temperature=0):
-        """What a pseudo-terminal gets, and a pipe, of the same completion."""
+        """The outputs of the same completion on a pseudo-terminal and through a pipe."""
         command = ["generate", "--model", model or self.model, "--prompt", "hi", "--temperature", temperature, "--max-new-tokens", "40", *options]
         code, text = on_terminal(*command, both=False)
         self.assertEqual(code, 0)
@@ -167,7 +167,7 @@ class Chat(support.Test):
     def test_streaming_never_prints_the_start_of_a_stop_string(self):
         row = json.loads(support.keel("generate", "--model", self.model, "--prompt", "hi", "--temperature", "0", "--max-new-tokens", "40",
                                       "--json").stdout)
-        grown, whole = self.on_a_terminal("--stop", row["text"][:8])  # of several tokens, which come one after the other
+        grown, whole = self.on_a_terminal("--stop", row["text"][:8])  # The stop string has several tokens, which arrive one after another.
         self.assertEqual((grown, whole), ("\n", "\n"))
 
     def test_streaming_loses_nothing_when_a_token_changes_earlier_text(self):
@@ -181,7 +181,7 @@ class Chat(support.Test):
         tokenizer["decoder"] = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
         tokenizer["pre_tokenizer"] = None
         (model / "tokenizer.json").write_text(json.dumps(tokenizer))
-        (model / "manifest.json").unlink()  # which has its checksum
+        (model / "manifest.json").unlink()  # the manifest, which has its checksum
         changed = 0
         for seed in range(6):
             grown, whole = self.on_a_terminal("--seed", seed, model=model, temperature=1)

@@ -15,7 +15,7 @@ END = "\x07"  # a key bound to printing the line in each shell
 
 
 class Typed:
-    """An interactive shell on a pseudo-terminal. line() types, and answers what the line is afterwards."""
+    """An interactive shell on a pseudo-terminal. line() types text and returns the command line that results."""
 
     def __init__(self, command, cwd, *setup):
         self.ours, theirs = pty.openpty()
@@ -31,7 +31,7 @@ class Typed:
         os.write(self.ours, text.encode())
 
     def until(self, pattern):
-        """What comes up to a match, which is the last of it; both."""
+        """Returns the output up to and including a match of the pattern."""
         text, end = "", time.monotonic() + 30
         while not (match := re.search(pattern, text)):
             if not select.select([self.ours], [], [], max(0, end - time.monotonic()))[0]:
@@ -40,13 +40,13 @@ class Typed:
         return text, match
 
     def line(self, typed):
-        """What a line has become when its tabs were followed, and all that was printed on the way."""
+        """Returns the command line after its tabs were completed, and everything that was printed."""
         for part in re.split("(\t)", typed):
             self.send(part)
             time.sleep(0.05 if part == "\t" else 0)
         self.send(END)
         printed, match = self.until(r"<<(.*)>>")
-        self.send("\x15")  # kills it
+        self.send("\x15")  # clears the line
         return match[1], printed
 
     def end(self):
@@ -89,7 +89,7 @@ class Completion(support.Test):
                 self.assertRegex(script, rf"(?m)^        '{re.escape(word)}[\t']", shell)
 
     CASES = [
-        # typed, what it becomes
+        # typed text, completed line
         ("keel tr\t", "keel train "),
         ("keel exp\t", "keel export "),
         ("keel train mine.yaml run.prec\t", "keel train mine.yaml run.precision="),
@@ -103,13 +103,13 @@ class Completion(support.Test):
         ("keel export runs/one --tens\t", "keel export runs/one --tensorboard "),
         ("keel sft model=ru\t", "keel sft model=runs/"),
         ("keel export ru\t", "keel export runs/"),
-        ("keel export mi\t", "keel export mi"),  # no folder
+        ("keel export mi\t", "keel export mi"),  # not a folder
         ("keel generate --device cu\t", "keel generate --device cuda "),
         ("keel generate --device=cu\t", "keel generate --device=cuda "),
         ("keel generate --device cuda --prec\t", "keel generate --device cuda --precision "),
         ("keel methods dppo_topk_k\t", "keel methods dppo_topk_kl "),
         ("keel reward rows.jsonl reward.pyth\t", "keel reward rows.jsonl reward.python="),
-        ("keel reward rows.jsonl train.st\t", "keel reward rows.jsonl train.st"),  # reads the section reward alone
+        ("keel reward rows.jsonl train.st\t", "keel reward rows.jsonl train.st"),  # loads only the section reward
         ("keel help data.eval_f\t", "keel help data.eval_files "),
         ("keel tokens runs/one --method dppo_topk_k\t", "keel tokens runs/one --method dppo_topk_kl "),
         ("keel completion fi\t", "keel completion fish "),
@@ -141,7 +141,7 @@ class Completion(support.Test):
         self.offered(shell, "keel train mine.yaml run.precision=\t", "auto", "float32", "bf16", "fp16")
         self.offered(shell, "keel export --\t", "--csv", "--tensorboard", "--wandb", "--mlflow", "--metric", "--overwrite", "--help")
         self.offered(shell, "keel train m\t", "mine.yaml", "model.path=")  # a file or a setting
-        shell.send("COMP_WORDBREAKS=${COMP_WORDBREAKS//=}\n")  # as some people have it
+        shell.send("COMP_WORDBREAKS=${COMP_WORDBREAKS//=}\n")  # a common user setting
         self.check(shell, [case for case in self.CASES if "=" in case[1]])
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is missing")

@@ -1,5 +1,5 @@
-"""keel tokens and keel advise: what they say that other methods would have done is what these do when they train, and their
-numbers follow from the rows."""
+"""keel tokens and keel advise: predictions for other methods equal what those methods do in training, and their numbers follow from the
+rows."""
 
 import collections
 import csv
@@ -44,14 +44,14 @@ ANSWERED_BY = {
     FULL_TV: ("drpo_full_tv:delta=0.05", "dppo_full_tv:high=0.001"),
     FULL_KL: ("drpo_full_kl:delta=0.05", "dppo_full_kl:high=0.0001"),
 }
-# The others by the record of any run; parameters where the defaults would hold back nothing of so small a move. The first five are of each scope.
+# The other methods can be computed from any record. Parameters are set where the defaults would mask nothing. The first five cover every scope.
 PARAMETERS = {"drpo": "delta=0.02", "gspo": "low=0.01,high=0.02", "dppo_kl": "high=0.001", "dppo_tv": "low=0.02,high=0.002", "grpo": "low=0.01,high=0.01",
               "ppo": "low=0.02,high=0.01,dual=1.1", "dr_grpo": "low=0.03,high=0.01", "minimal_mask": "delta=0.01"}
 FIRST = ("drpo", "grpo_clip_higher", "gspo", "cppo", "m2po")
 
 
 def other_rows():
-    """Every row of keel methods that needs no column of its own, the chosen ones first."""
+    """Every method that needs no extra column, the chosen ones first."""
     elsewhere = {method.partition(":")[0] for base, methods in ANSWERED_BY.items() for method in (base, *methods)} - {"dppo_tv"}
     table = [line.split()[0] for line in keel("methods").stdout.splitlines() if line and not line.startswith(" ")]
     return [name + (":" + PARAMETERS[name] if name in PARAMETERS else "") for name in (*FIRST, *(set(table) - elsewhere - set(FIRST)))]
@@ -61,7 +61,7 @@ SHARED = pathlib.Path(tempfile.mkdtemp(prefix="keel_counterfactual_"))
 
 
 def objective_of(method):
-    """Settings of a run with a method as --method takes it."""
+    """The settings that select a method given in the syntax of --method."""
     name, _, parameters = method.partition(":")
     listed = [parameter for parameter in parameters.split(",") if parameter]
     return {"method": name, "parameters": json.dumps(listed), **ALIKE}
@@ -77,7 +77,8 @@ def run_of(method):
 
 @functools.cache
 def continued(method, stale):
-    """The second step of a run whose first had PLAIN, from its checkpoint. `stale`: its sampler is a step behind, and not disturbed."""
+    """The second step of a run that continues the checkpoint of PLAIN's first step. `stale`: its sampler is one step old and has no
+    noise."""
     start, run = (SHARED / f"{name}{'-stale' if stale else ''}" for name in ("start", "continued-" + method.replace(":", "-")))
     rollout = {"samples_per_prompt": 4, "staleness": 1} if stale else RUN["rollout"]
     sections = {**RUN, "checkpoint": {"every": 1}, "rollout": rollout}
@@ -98,20 +99,20 @@ def first_file(run):
 
 
 def recorded(run, update=None):
-    """Of all steps."""
+    """The rows of all steps."""
     rows = [row for file in sorted((run / "tokens").iterdir()) for row in pyarrow.parquet.read_table(file).to_pylist()]
     return [row for row in rows if update in (None, row["update"])]
 
 
 def asked(run, *methods, steps=":"):
-    """Every row as keel tokens --each writes it, by the names of its fields."""
+    """Every row printed by keel tokens --each, as a dictionary."""
     result = keel("tokens", run, *(f"--method={method}" for method in methods), "--steps", steps, "--each", "-")
     assert result.returncode == 0, result.stderr
     return list(csv.DictReader(io.StringIO(result.stdout, newline="")))
 
 
 def bits(number):
-    """Of a float32, also of one in text; NaN and nothing are unknown."""
+    """The bits of a float32, also of one in text; None for NaN and null."""
     if number is None or number == "":
         return None
     return struct.pack("<f", float(number))
@@ -124,8 +125,8 @@ def answers(run, *arguments):
 
 
 class AnswersAreWhatTrainingDoes(support.Test):
-    """A step with one method, then a second from its checkpoint with another: what that recorded of its first update is the real
-    recomputation, at the weights at which the record of the first method's second step was made."""
+    """Trains a step with one method, then a second step from its checkpoint with another. The record of the second run has the true
+    recomputed log-probs, at the weights at which the first method recorded its second step."""
 
     def compare(self, base, methods, stale=False):
         rows = [row for row in asked(continued(base, stale), *methods, steps="2:2") if row["update"] == "0"]
@@ -154,7 +155,7 @@ class AnswersAreWhatTrainingDoes(support.Test):
             self.compare(base, support.count(methods[:1], (*methods, PLAIN, "drpo:delta=0.02")), stale=base in (FULL_TV, FULL_KL))
 
     def test_every_method_is_compared_or_refused_by_name(self):
-        """Of a record without columns of their own, the rows that need one."""
+        """Without extra columns, keel tokens rejects the methods that need one."""
         result = keel("tokens", continued(PLAIN, False), "--method", "all", "--json")
         self.assert_exit(result, 0)
         refused = {method.partition(":")[0] for base, methods in ANSWERED_BY.items() for method in (base, *methods)} - {"dppo_tv"}
@@ -192,7 +193,7 @@ class Reader(support.Test):
 
 
 class Numbers(support.Test):
-    """By Python's own arithmetic, from the rows."""
+    """Compared with the same arithmetic in Python, from the rows."""
 
     def test_fractions_overlap_weight_change_and_token_texts(self):
         run, method = run_of(PLAIN), "grpo_clip_higher:low=0.1"
@@ -253,7 +254,7 @@ class Numbers(support.Test):
         run, rows = run_of(PLAIN), recorded(run_of(PLAIN))
         moves = [(row["advantage"], math.exp(row["log_pi"]) - math.exp(row["log_mu"])) for row in rows]
 
-        def outside(high):  # low keeps its proportion to high
+        def outside(high):  # low keeps its ratio to high
             return sum(a * d > 0 and abs(d) > (high if a > 0 else high * 1.25) for a, d in moves) / len(moves)
 
         result = keel("advise", run, "--thresholds", "0.01,0.003", "--thresholds=0.02", "--target", "0.1", "--json")
@@ -273,7 +274,7 @@ class Numbers(support.Test):
         self.assert_exit(text, 0)
         self.assertIn("\n  objective.method=dppo_tv objective.delta=null objective.delta_low=", text.stdout)
         self.assertIn("Tokens outside the region for thresholds of drpo (current threshold: 0.5)", keel("advise", run, "--method", "drpo").stdout)
-        # No limit on a side stays none.
+        # A side without a limit stays without one.
         for parameters, sign, setting in (("low=null,high=0.3", 1, "[low=null]"), ("low=0.3,high=null", -1, "[high=null]")):
             result = keel("advise", run, "--method", f"dppo_tv:{parameters}", "--thresholds", "0.01", "--json")
             self.assert_exit(result, 0)
@@ -297,7 +298,7 @@ class Numbers(support.Test):
                               ("minimal_mask", ()), ("dppo_tv:low=null,high=0.3", ("low = none",)), ("", ("ratio_cap = ",))):
             result = keel("advise", run, *(["--method", method] if method else []))
             self.assert_exit(result, 0)
-            typed = shlex.split(result.stdout.splitlines()[-1])  # the line as it stands
+            typed = shlex.split(result.stdout.splitlines()[-1])  # the printed line, unchanged
             self.assertRegex(result.stdout.splitlines()[-2], r"^For 0\.50 % outside use this setting \(.* % outside\):$")
             decided = set()
             thresholds = {setting.split("=")[0]: setting.split("=")[1] for setting in typed if "delta" in setting.split("=")[0]}
@@ -357,7 +358,7 @@ class Refusals(support.Test):
             return table.replace_schema_metadata({**table.schema.metadata, b"keel.step": json.dumps(facts)})
 
         def without_rows(table):
-            """As a program of before wrote it, which did not say how many there are."""
+            """A file of an older version, which has no row count."""
             facts = json.loads(table.schema.metadata[b"keel.step"])
             del facts["rows"]
             return table.replace_schema_metadata({**table.schema.metadata, b"keel.step": json.dumps(facts)})
@@ -383,10 +384,10 @@ class Refusals(support.Test):
                 self.assertEqual(result.stdout, "")
             report = keel("report", run, "-o", self.folder / "damaged.html")
             self.assert_exit(report, 0)
-            if "has no valid" not in reason:  # which methods judge by, and the report does not
+            if "has no valid" not in reason:  # methods use these columns, and the report does not
                 self.assertIn(f"warning: {file}", report.stderr)
                 self.assertIn(reason, report.stderr)
-        # A later step of another method.
+        # A later step used another method.
         pyarrow.parquet.write_table(table, file)
         other = without_rows(with_facts(step=2, method="grpo", parameters={}))
         other = other.set_column(0, other.schema.field("step"), pyarrow.array([2] * len(other)))
@@ -395,7 +396,7 @@ class Refusals(support.Test):
         self.refused(3, f"{second}: its method is grpo, but that of step 1 is dppo_tv", "tokens", run)
         self.assertEqual([answers(run, "--steps", step)["own"]["method"] for step in ("1", "2")], ["dppo_tv", "grpo"])
         second.unlink()
-        # A token may be any text; it does not steer a terminal.
+        # A token may be any text; control characters must be escaped.
         tokens = pyarrow.array(["a\0b\n"] * len(table))
         pyarrow.parquet.write_table(table.set_column(8, table.schema.field("token"), tokens), file)
         self.assertEqual([row["token"] for row in asked(run)], ["a\0b\n"] * len(table))

@@ -1,4 +1,4 @@
-"""The same seed gives the same run, to the bit; another seed gives another."""
+"""Equal seeds give bitwise equal runs; other seeds give other runs."""
 
 import support
 from support import train

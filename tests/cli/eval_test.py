@@ -11,13 +11,13 @@ from support import QUICKSTART, eval_settings, keel, metrics, read_jsonl, train
 
 
 def chains_answer(row):
-    """What a completion of the task says in the end: the word after ANS, if it stopped there."""
+    """The answer of a completion: the word after ANS, if it ended there."""
     words = row["completion"].split()
     return words[-1] if row["finish"] == "stop" and words[-2:-1] == ["ANS"] else ""
 
 
 def majority(samples, k):
-    """The share of blocks of k samples whose most frequent answer, of equals the first, is right."""
+    """The fraction of blocks of k samples whose most frequent answer is right. Of equally frequent answers, the first counts."""
     blocks = [samples[i:i + k] for i in range(0, len(samples) - k + 1, k)]
     right = 0
     for block in blocks:
@@ -69,7 +69,7 @@ class Eval(support.Test):
 
     def test_only_an_earlier_samples_file_is_replaced(self):
         few, samples = {"eval": {"prompts": 2}}, self.folder / "samples.jsonl"
-        samples.touch()  # as mktemp makes one
+        samples.touch()  # as mktemp creates it
         for prompts in (3, 2):
             self.assert_exit(self.evaluate("--samples", samples, eval={"prompts": prompts}), 0)
             self.assertEqual(len(read_jsonl(samples)), prompts)
@@ -81,7 +81,7 @@ class Eval(support.Test):
             self.assert_refused(self.evaluate("--samples", own, **few), 2, str(own), "`keel eval --samples` did not write it",
                                 "choose another name")
             self.assertEqual(own.read_text(), there)
-        # These are checked before the model is loaded: here there is none.
+        # These are checked before the model is loaded: there is no model here.
         no_model = {"run": {"dir": self.folder / "none"}}
         self.assert_refused(self.evaluate("--samples", own, **no_model), 2, "did not write it")
         self.assert_refused(self.evaluate("--samples", self.folder, **no_model), 2, "a folder has that name")
@@ -127,7 +127,7 @@ class Eval(support.Test):
         self.assert_exit(result, 0, "avg@2", "pass@1", "pass@2", "maj@2", "95 % interval")
 
     def test_prompts_that_agree_have_an_interval(self):
-        """Wilson's, by its formula: of 0 in 4 it is [0, 0.4899] (statsmodels' proportion_confint)."""
+        """Wilson's interval: for 0 of 4 it is [0, 0.4899] (statsmodels' proportion_confint)."""
         result = self.evaluate("--json", eval={"prompts": 4, "samples": 2, "temperature": 0},
                                reward={"functions": '["length:1000000"]', "weights": "[0]"})
         self.assert_exit(result, 0)
@@ -149,7 +149,7 @@ class Eval(support.Test):
 
 class OwnRows(own_files.Test):
     def test_rows_that_repeat_a_problem_are_samples_of_it(self):
-        """30 problems of which 11 are solved, in 4 rows each: Wilson's interval of 11 in 30, not of 44 in 120."""
+        """30 problems of which 11 are solved, in 4 rows each: Wilson's interval of 11 of 30, not of 44 of 120."""
         self.reward = self.write("by_row.py", "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
                                               "    return float(ground_truth)\n")
         rows = [json.dumps({"data_source": "sums", "prompt": "<bos> " + " + ".join("1" * (n + 1)) + " =",
@@ -236,7 +236,7 @@ class StopTokens(support.Test):
         for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
             (model / name).write_bytes((folder / name).read_bytes())
         config = json.loads((model / "config.json").read_text())
-        (model / "config.json").write_text(json.dumps({**config, "eos_token_id": 256}))  # the tokenizer has 258, <|im_end|>
+        (model / "config.json").write_text(json.dumps({**config, "eos_token_id": 256}))  # the tokenizer's id is 258, <|im_end|>
         result = keel("generate", "--model", model, "--prompt", "Hi", "--json", "-n", 40, "--max-new-tokens", 200)
         self.assert_exit(result, 0)
         rows = [json.loads(line)["tokens"] for line in result.stdout.splitlines()]

@@ -26,7 +26,7 @@ class Examples(support.Test):
         self.place = pathlib.Path(shutil.copytree(EXAMPLES, self.folder / "examples"))
 
     def train(self, config, *settings, **options):
-        """In the folder of the configuration, as its own first lines say."""
+        """Runs in the folder of the configuration, as its first lines describe."""
         path = self.place / config
         result = support.keel("train", path.name, f"model={self.model}", f"run.dir={self.folder / 'run'}", *settings, cwd=path.parent, **options)
         self.assert_exit(result, 0)
@@ -76,7 +76,7 @@ class Examples(support.Test):
         rows = [json.loads(line) for line in (self.place / "reasoning_gym" / "train.jsonl").read_text().splitlines()]
         right = "".join(json.dumps({**row, "completion": [{"role": "assistant", "content": f"<answer>{row['answer']}</answer>"}]}) + "\n" for row in rows)
         wrong = right.replace("<answer>", "")
-        for completions, reward in ((right, 1), (wrong, 0)):  # the scorers themselves, of which a tiny network shows nothing
+        for completions, reward in ((right, 1), (wrong, 0)):  # tests the scorers directly: a tiny network gets no reward from them
             (self.place / "reasoning_gym" / "completions.jsonl").write_text(completions)
             result = support.keel("reward", "completions.jsonl", 'reward.functions=["python:problems.py:reward"]', f"reward.python={PYTHON}",
                                   "reward.workers=1", cwd=self.place / "reasoning_gym", env=environment)

@@ -1,5 +1,5 @@
-"""The event file that a run keeps for TensorBoard, through kills and resumptions, `keel export`, and the bridge to trackers with a
-package that only notes its calls. That the tools read what is written is in tests/parity/charts_test.py."""
+"""TensorBoard event files through kills and resumptions, `keel export`, and the bridge to experiment trackers, tested with a package
+that only logs its calls. tests/parity/charts_test.py checks that the real tools read the files."""
 
 import csv
 import json
@@ -49,7 +49,7 @@ NUMBER, HISTOGRAM, TEXT = 2, 5, 8  # fields of a value
 
 
 def events(run, kind=NUMBER):
-    """The (step, name) of every number, or other value, in the one event file of a run; a torn last record is passed over."""
+    """The (step, name) of every scalar, or of every other value, in the single event file of a run; skips a partial last record."""
     (file,) = [file for file in (run / "tensorboard").iterdir() if file.stat().st_size]
     data, at, found = file.read_bytes(), 0, []
     while at + 12 <= len(data):
@@ -79,7 +79,7 @@ def rows_as_events(run):
 
 
 def details_as_events(run):
-    """The same of histograms, and of texts."""
+    """The same for histograms and texts."""
     rows, samples = read_jsonl(run / "metrics.jsonl"), read_jsonl(run / "samples.jsonl")
     histograms = [(row["step"], name) for row in rows for name in ("ratio/histogram", "trust_region/divergence_histogram") if name in row]
     texts = {(0, "config/text_summary")} | {(row["step"], f"samples/{row['phase']}/text_summary") for row in samples}
@@ -98,15 +98,15 @@ class EventFile(support.Test):
             process.kill()
             process.wait()
         (file,) = (run / "tensorboard").iterdir()
-        file.write_bytes(file.read_bytes() + b"\x99" * 7)  # torn, as a kill within a write leaves it
-        self.assertGreaterEqual(len(events(run)), len(rows_as_events(run)) - 60)  # the last row may be in one of them alone
+        file.write_bytes(file.read_bytes() + b"\x99" * 7)  # a partial record, as after a kill during a write
+        self.assertGreaterEqual(len(events(run)), len(rows_as_events(run)) - 60)  # the last row may be in only one of the two files
         last = read_jsonl(run / "metrics.jsonl")[-1]["step"]
         steps = {"train": {"steps": last + 2 - 8}}
         self.assert_exit(train(run, "--resume", **{**long, **steps}), 0)
         self.assertEqual(events(run), rows_as_events(run))
         histograms, texts = details_as_events(run)
         self.assertEqual(events(run, HISTOGRAM), histograms)
-        self.assertEqual(len(events(run, TEXT)), len(texts))  # each once
+        self.assertEqual(len(events(run, TEXT)), len(texts))  # no duplicates
         self.assertEqual(set(events(run, TEXT)), texts)
         self.assertEqual(file.stat().st_size, 0)  # an open TensorBoard continues from there
 
@@ -281,7 +281,7 @@ class Tracker(support.Test):
         return keel(*arguments, env=env)
 
     def check_rows(self, exit_code):
-        """The rows of the last start are those of metrics.jsonl."""
+        """The rows of the last start equal those of metrics.jsonl."""
         calls = read_jsonl(self.calls)
         first = max(i for i, call in enumerate(calls) if "group" in call)
         self.assertEqual(calls[first]["group"], json.loads((self.run_folder / "used.json").read_text())["run.id"])

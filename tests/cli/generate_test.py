@@ -18,7 +18,7 @@ class Generate(support.Test):
         checkpoint = max((self.folder / "start" / "checkpoints").glob("step-*"))
         self.model = self.folder / "model"
         shutil.copytree(checkpoint, self.model)
-        (self.model / "manifest.json").unlink()  # its files are changed here
+        (self.model / "manifest.json").unlink()  # the test changes its files
 
     def say(self, **keys):
         (self.model / "generation_config.json").write_text(json.dumps(keys))
@@ -44,11 +44,11 @@ class Generate(support.Test):
         self.assertEqual(len({row["seed"] for row in rows}), 1)
         again = self.rows("-n", 2, "--seed", rows[0]["seed"])
         self.assertEqual(again, rows)
-        greedy = self.generate("--temperature", 0, "--json")  # nothing is random then
+        greedy = self.generate("--temperature", 0, "--json")  # greedy decoding has no randomness
         self.assertNotIn("seed", greedy.stderr + greedy.stdout)
 
     def test_another_prompt_has_other_noise_under_the_same_seed(self):
-        """Prompts of one length whose distributions hardly differ: with the same noise nearly every token would be the same."""
+        """The prompts have equal lengths and nearly equal distributions: with equal noise almost every token would be equal."""
         self.say()
         prompts = [f"<bos> {a} + {b} =" for a in range(5) for b in range(4)]
         texts = {prompt: self.rows("--seed", 7, "--temperature", 5, prompt=prompt)[0]["tokens"] for prompt in prompts}
@@ -101,11 +101,11 @@ class Generate(support.Test):
         greedy = self.rows("--temperature", 0, "--seed", 1)
         self.say(do_sample=False, temperature=0.7, top_k=3)
         self.assertEqual(self.rows("--seed", 1), greedy)
-        self.say(do_sample=True, top_p=0.8, top_k=3)  # which have no part in it
+        self.say(do_sample=True, top_p=0.8, top_k=3)  # they have no effect then
         self.assertNotIn("generation_config.json", self.generate("--temperature", 0, "--seed", 1).stderr)
 
     def test_top_k_keeps_the_likeliest_and_renormalises(self):
-        """Log-probs under top-k are those of all tokens less the log of what the likeliest k have together."""
+        """Log-probs under top-k are those of all tokens minus the log of the top k's total probability."""
         self.say()
         for k in (1, 2, 3):
             firsts = {row["tokens"][0]: row["logprobs"][0] for row in self.rows("-n", 400, "--seed", 5, "--top-k", k, tokens=1)}
@@ -123,7 +123,7 @@ class Generate(support.Test):
         told = keel("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--seed", 1, "--json")
         self.assert_exit(told, 0)
         self.assertIn("generation_config.json: max_length 9", told.stderr)
-        self.assertLessEqual(len(json.loads(told.stdout)["tokens"]), 4)  # of 9, five are the prompt's
+        self.assertLessEqual(len(json.loads(told.stdout)["tokens"]), 4)  # 9 in all, of which the prompt has five
         flagged = self.generate("--seed", 1, tokens=6)
         self.assertNotIn("max_length", flagged.stderr)
         self.say(max_length=3, do_sample=True)
@@ -131,13 +131,13 @@ class Generate(support.Test):
         self.assert_refused(refused, 2, "max_length", "is 3", "--max-new-tokens")
 
     def test_a_missing_do_sample_is_reported(self):
-        """transformers takes the likeliest token where the key is missing."""
+        """transformers decodes greedily if the key is missing."""
         self.say(temperature=0.6)
         self.assertIn("no do_sample, so Keel samples at temperature 0.6", self.generate("--seed", 1).stderr)
         self.assertNotIn("do_sample", self.generate("--seed", 1, "--temperature", 1).stderr)
         self.say(do_sample=True)
         self.assertNotIn("do_sample", self.generate("--seed", 1).stderr)
-        self.say()  # as in a GGUF file, which has no such words
+        self.say()  # as in a GGUF file, which does not have these keys
         told = self.generate("--seed", 1).stderr
         self.assertIn("the model sets no sampling: Keel samples at temperature 1.0, transformers", told)
         self.assertNotIn("generation_config.json", told)
@@ -169,13 +169,13 @@ class Generate(support.Test):
         path.write_text(json.dumps(tokenizer))
         greedy = ("--temperature", 0)
         spaced = self.rows(*greedy, prompt="<bos> 3 + 1 =")
-        self.assertEqual(self.rows(*greedy, prompt="<bos>3+ 1 ="), spaced)  # as words "3+" is none
+        self.assertEqual(self.rows(*greedy, prompt="<bos>3+ 1 ="), spaced)  # "3+" is not a word of the vocabulary
         as_text = self.generate("--json", "--no-special-tokens", *greedy, prompt="<bos>3+ 1 =")
         self.assertNotEqual(as_text.stdout, self.generate("--json", *greedy, prompt="<bos> 3 + 1 =").stdout)
         self.assert_refused(self.generate("--no-special-tokens", "--chat"), 2, "--no-special-tokens", "--chat")
 
     def sums(self):
-        """Answers to 0 + 1 to 4 + 1, with the templates below."""
+        """Replies to 0 + 1 to 4 + 1 with the templates below."""
         return [self.rows("--temperature", 0, prompt=f"<bos> {number} + 1 =", tokens=3)[0] for number in range(5)]
 
     def reply(self, model, *flags):
@@ -237,7 +237,7 @@ STEERING = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\x08"
 
 
 class Terminal(support.Test):
-    """Names and texts of strangers, printed by whatever prints them, to a terminal."""
+    """Untrusted names and texts, printed to a terminal by different commands."""
 
     def on_terminal(self, *arguments):
         return on_terminal(*arguments)[1]

@@ -1,5 +1,5 @@
-"""Files that were made to break the program, or might as well have been: JSON nested deep, pipes and devices in the place
-of files, sizes beyond reason, names beyond any length. Each is bad input, told at once and in little memory."""
+"""Hostile files: deeply nested JSON, pipes and devices in place of files, absurd sizes, very long names. Each must be reported as bad
+input, quickly and with little memory."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "token
 
 
 def measured(*arguments, timeout=60):
-    """Runs the program: its exit code, what it said on stderr, and the most memory it held, in MiB."""
+    """Runs the program; returns its exit code, stderr and peak memory in MiB."""
     result = support.call(arguments, timeout=timeout)
     return result.returncode, result.stderr, result.memory
 
@@ -31,7 +31,7 @@ class HostileFiles(support.Test):
         result = train(cls.shared / "run", sft={"steps": 0}, train={"steps": 1}, eval={"prompts": 0}, lora={"rank": 2},
                        checkpoint={"every": 1})
         assert result.returncode == 0, result.stderr
-        cls.memory = measured("inspect", cls.shared / "run")[2]  # what the libraries alone take
+        cls.memory = measured("inspect", cls.shared / "run")[2]  # memory of the libraries alone
 
     def setUp(self):
         super().setUp()
@@ -45,13 +45,13 @@ class HostileFiles(support.Test):
         for name in ("manifest.json", "optimizer.safetensors", "state.json"):
             (self.base / name).unlink()
         config = json.loads((self.base / "config.json").read_text())
-        del config["merged_adapters"]  # it stands for a base that the adapter was not merged into
+        del config["merged_adapters"]  # it looks like a base model that the adapter was not merged into
         (self.base / "config.json").write_text(json.dumps(config))
         self.data = self.folder / "data.jsonl"
         self.data.write_text('{"prompt": "<bos> 1 + 1 =", "answer": "2"}\n')
 
     def with_model(self, command, *settings, data=None):
-        """keel train or eval of the model on rows; a one-token run when nothing is wrong."""
+        """keel train or eval of the model on rows; a valid model makes it a run of one token."""
         config = self.folder / "config.json"
         rows = [str(data or self.data)]
         config.write_text(json.dumps({"model": {"path": str(self.base)}, "data": {"files": rows, "eval_files": rows},
@@ -64,7 +64,7 @@ class HostileFiles(support.Test):
 
     def assert_bad_input(self, result, *parts, code=3, memory=200):
         self.assertEqual(result[0], code, result[1][-1500:])
-        self.assertRegex(result[1], "(?m)^keel: ")  # behind notes, where there are any
+        self.assertRegex(result[1], "(?m)^keel: ")  # after any notes
         self.assertLess(len(result[1]), 2000)
         for part in parts:
             self.assertIn(part, result[1])
@@ -72,7 +72,7 @@ class HostileFiles(support.Test):
 
     @contextlib.contextmanager
     def changed(self, path, **values):
-        """A JSON file with other values, for a while."""
+        """Temporarily changes values of a JSON file."""
         text = path.read_text()
         path.write_text(json.dumps({**json.loads(text), **values}))
         yield
@@ -113,7 +113,7 @@ class HostileFiles(support.Test):
                 rows.write_text('{"gold": "1", "answer": "1"}\n' + row + "\n")
                 self.assert_bad_input(measured("verify", "--batch", rows), "rows.jsonl:2:", "nested deeper than 512")
         rows.write_text(json.dumps({"completion": "x = 1", "answer": NESTED["lists"]}) + "\n")
-        self.assertIn(measured("reward", rows, "reward.functions=[code]")[0], (2, 3, 5))  # 2: no sandbox here
+        self.assertIn(measured("reward", rows, "reward.functions=[code]")[0], (2, 3, 5))  # 2: this machine has no sandbox
         self.data.write_text('{"prompt": "1 + 1 =", "answer": ' + NESTED["lists"] + "}\n")
         self.assert_bad_input(self.with_model("eval"), "data.jsonl:1:", "nested deeper than 512")
 
@@ -138,7 +138,7 @@ class HostileFiles(support.Test):
             self.assertEqual(measured("train", support.QUICKSTART, setting + NESTED["lists"][:100_000])[0], 2)
         self.assertEqual(measured("train", support.QUICKSTART, 'objective.parameters=["low=' + "[" * 50_000 + '"]')[0], 2)
 
-    # No files ----------------------------------------------------------------------------------------------------------
+    # Pipes, devices and folders -----------------------------------------------------------------------------------------
 
     def test_pipes_and_devices_instead_of_files_are_refused_unread(self):
         @contextlib.contextmanager
@@ -179,7 +179,7 @@ class HostileFiles(support.Test):
         os.mkfifo(pipe)
         writer = subprocess.Popen(["sh", "-c", f"""echo '{{"completion": "1", "answer": "1"}}' > {pipe}"""])
         self.addCleanup(writer.wait)
-        self.addCleanup(writer.kill)  # it waits for a reader, which a refusal never becomes
+        self.addCleanup(writer.kill)  # it waits for a reader, and a rejected file has none
         result = keel("reward", pipe, "reward.functions=[exact]")
         self.assert_exit(result, 0)
         self.assertEqual(json.loads(result.stdout)["reward"], 1)
@@ -200,7 +200,7 @@ class HostileFiles(support.Test):
                            ("rope_theta", 1e308), ("rms_norm_eps", -1)):
             with self.changed(self.base / "config.json", **{key: value}):
                 result = self.generate()
-            plausible = value in (1 << 16, 1 << 20, 1 << 24, (1 << 31) - 1)  # then the files say otherwise
+            plausible = value in (1 << 16, 1 << 20, 1 << 24, (1 << 31) - 1)  # then it disagrees with the files
             self.assert_bad_input(result, *(("config.json requires", "of one model") if plausible else (f"config.json: ", key, "expected")))
         wraps = {"num_attention_heads": 1 << 20, "num_key_value_heads": 1 << 20, "head_dim": 1 << 44, "hidden_size": 1 << 20}
         with self.changed(self.base / "config.json", **wraps):

@@ -1,8 +1,6 @@
-"""Recipes of TRL and verl (tests/recipes), imported and trained for a step.
-
-What each of them means is written down here by hand, from TRL's and verl's own definitions: TRL 1.16.0 (GRPOConfig, grpo_trainer.py)
-and verl 0.9.1 (ppo_trainer.yaml, core_algos.py). docs/import.md has the same table.
-"""
+"""Imports recipes of TRL and verl (tests/recipes) and trains each for a step. The expected settings are written by hand, from the
+definitions of TRL 1.16.0 (GRPOConfig, grpo_trainer.py) and verl 0.9.1 (ppo_trainer.yaml, core_algos.py). docs/import.md has the same
+table."""
 
 import json
 import math
@@ -21,8 +19,8 @@ def length_reward(completions, **columns):
     return [len(text) / 10 for text in completions]
 """
 
-# Method and what bounds it; prompts of a step, samples of a prompt, updates of a step; KL in the loss, KL in the reward; advantage;
-# average; learning rate. verl's vanilla loss is PPO's clip with a dual clip at 3; TRL's default loss is dapo.
+# Method and thresholds; prompts per step, samples per prompt, updates per step; KL in the loss, KL in the reward; advantage;
+# aggregation; learning rate. verl's vanilla loss is PPO's clip with a dual clip at 3; TRL's default loss is dapo.
 MEANT = {
     "trl_open_r1_demo.yaml": dict(
         method="grpo", low=0.2, high=0.2, prompts=2, samples=7, updates=1, kl=0.04, advantage="grpo", average="seq_mean_token_mean", lr=2e-5,
@@ -56,7 +54,7 @@ MEANT = {
     "verl_gspo.sh": dict(  # a warm-up of 5 of 100 steps, of 4 updates each
         method="gspo", low=3e-4, high=4e-4, prompts=8, samples=4, updates=4, kl=0, advantage="grpo", average="seq_mean_token_mean", lr=1e-6,
         warmup=20, decay=0.1),
-    "verl_dapo.sh": dict(  # three of Keel's batches are one of verl's
+    "verl_dapo.sh": dict(  # a batch of verl is three batches of Keel
         method="ppo", low=0.2, high=0.28, parameters=["dual=10.0"], prompts=4, samples=16, updates=2, kl=0, advantage="grpo",
         average="token_mean", lr=1e-6, warmup=20, batches=30, overlong=4),
     "verl_rloo.sh": dict(
@@ -76,7 +74,7 @@ MEANT = {
 
 
 def meaning(config):
-    """The same of a configuration as a run writes it down, with every key."""
+    """The same values of a run's config.yaml, which has every key."""
     train, objective, rollout, optimizer = (config[key] for key in ("train", "objective", "rollout", "optimizer"))
     rollouts = train["prompts_per_step"] * rollout["samples_per_prompt"]
     updates = train["epochs"] * rollouts // (train["sequences_per_update"] or rollouts)
@@ -109,7 +107,7 @@ class Import(own_files.Test):
         return result.stderr
 
     def import_recipe(self, name, out):
-        """A script is run with `keel import` in place of the program that it starts."""
+        """Runs a script with `keel import` in place of the program that it starts."""
         if not name.endswith(".sh"):
             return self.run_import(RECIPES / name, "-o", out, "--overwrite")
         program = r"python3 -m verl\.trainer\.main_ppo|accelerate launch .*?/gspo\.py"
@@ -127,14 +125,14 @@ class Import(own_files.Test):
                 explained = support.keel("train", out, "--explain", cwd=str(self.folder))
                 self.assertEqual(explained.returncode, 0, explained.stderr)
                 self.assertIn(meant["method"], explained.stdout)
-                # The run writes every key down. One thread and float32: so small a network gains nothing from more.
+                # The written config has every key. One thread and float32: so small a network gains nothing from more.
                 run = self.folder / name.partition(".")[0]
                 trained = support.keel("train", out, f"run.dir={run}", "run.threads=1", "run.precision=float32", "train.steps=1",
                                        "eval.prompts=0", "checkpoint.every=0", "rollout.max_batches=1", cwd=str(self.folder))
                 self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)
                 self.assertEqual(len(support.metrics(run)), 1)
                 settings, imported = read_settings(run / "config.yaml"), read_settings(out)
-                for section, key in (("run", "precision"), ("train", "steps"), ("train", "data_epochs"), ("rollout", "max_batches")):  # typed for the test
+                for section, key in (("run", "precision"), ("train", "steps"), ("train", "data_epochs"), ("rollout", "max_batches")):  # set on the command line
                     settings[section][key] = imported.get(section, {}).get(key)
                 self.assertEqual({key: value for key, value in meaning(settings).items() if key in meant}, meant)
                 self.assertEqual(settings["reference"]["kl_in_reward"], meant.get("reward_kl", 0))
@@ -231,7 +229,7 @@ class Import(own_files.Test):
                 self.write("r.yaml", text)
                 self.assertIn(wanted, self.refused("r.yaml"))
         self.write("r.yaml", yaml + "top_p: 0.9\nsync_ref_model: true\n")
-        self.assertIn("r.yaml:3: top_p", self.refused("r.yaml"))  # all are reported
+        self.assertIn("r.yaml:3: top_p", self.refused("r.yaml"))  # all errors are reported at once
         self.write("train_grpo.py", "from trl import GRPOConfig\nconfig = GRPOConfig(num_generations=4)\n")
         self.assertIn("train_grpo.py: Python scripts are not supported. Fix: write its GRPOConfig(...)", self.refused("train_grpo.py"))
         for words, wanted in ((["missing.yaml"], "cannot be opened"), ([str(self.data)], "not a configuration"),
@@ -242,12 +240,12 @@ class Import(own_files.Test):
 
 
 def read_settings(path):
-    """The settings of a configuration as runs write it: two levels, values as JSON but for plain words."""
+    """The settings of a run's config.yaml: two levels; values are JSON or plain words."""
     settings, section = {}, None
     for line in path.read_text().splitlines():
         if not line.strip() or line.startswith("#"):
             continue
-        line = re.sub(r"  +# .*", "", line)  # where it comes from
+        line = re.sub(r"  +# .*", "", line)  # a comment with the value's origin
         key, _, text = line.strip().partition(": ")
         if not line.startswith(" "):
             section = settings[key.rstrip(":")] = {}

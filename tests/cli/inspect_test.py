@@ -27,7 +27,7 @@ def whole(name, value):
 
 
 def tiny_gguf():
-    """A llama of one layer and width 2, all its numbers 0.5."""
+    """A GGUF Llama with one layer and width 2; all weights are 0.5."""
     keys = [word("general.architecture", "llama"), whole("llama.block_count", 1), whole("llama.context_length", 8),
             whole("llama.embedding_length", 2), whole("llama.feed_forward_length", 2),
             whole("llama.attention.head_count", 1),
@@ -130,7 +130,7 @@ class Inspect(support.Test):
             self.assert_exit(result, 0)
             return result.stdout
 
-        for dtype, written in (("float32", "F32"), ("bfloat16", "BF16"), ("q8_0", "F16")):  # rows of 2 are no blocks of 32
+        for dtype, written in (("float32", "F32"), ("bfloat16", "BF16"), ("q8_0", "F16")):  # rows of 2 cannot be divided into blocks of 32
             out = self.folder / f"{dtype}.gguf"
             converted = keel("convert", self.file, out, "--dtype", dtype)
             self.assert_exit(converted, 0, f"parameters in {written}\n")
@@ -165,7 +165,7 @@ class Inspect(support.Test):
         self.assert_refused(keel("convert", self.file, link), 2, "dangling link")
         mounted = subprocess.run(["unshare", "-rm", "sh", "-c", 'mount -t tmpfs tmpfs "$1" || exit 99; exec "$2" convert "$3" "$1"', "sh", mount, support.KEEL, self.file],
                                  capture_output=True, text=True, env=support.environment())
-        if "99" not in str(mounted.returncode) and "unshare" not in mounted.stderr:  # where mounting is allowed
+        if "99" not in str(mounted.returncode) and "unshare" not in mounted.stderr:  # if this machine permits mounting
             self.assert_refused(mounted, 2, "a mount point", "name a new folder in it")
         self.assertEqual([path.name for path in self.folder.glob("*.partial")] + list(here.iterdir()), [])
         self.assert_exit(keel("convert", self.file, "model", cwd=here), 0)
@@ -174,7 +174,7 @@ class Inspect(support.Test):
         folder = self.folder / "model"
         self.assert_exit(keel("convert", self.file, folder), 0)
         weights, kept = folder / "model.safetensors", folder / "consolidated.safetensors"
-        kept.write_bytes(weights.read_bytes())  # which no loader reads
+        kept.write_bytes(weights.read_bytes())  # a file that no loader reads
         self.assertEqual(len(json.loads(keel("inspect", folder, "--json").stdout)["tensors"]), 11)
         weights.unlink()
         for make, remove, part in ((weights.mkdir, weights.rmdir, "Is a directory"), (lambda: os.mkfifo(weights), weights.unlink, "a pipe")):
@@ -210,7 +210,7 @@ class Inspect(support.Test):
         self.assertEqual((whole["kind"], whole["checkpoints"][-1]), ("run", checkpoint.name))
         self.assertEqual(whole["parts"], {f"checkpoints/{checkpoint.name}": found})
         text = keel("inspect", run).stdout
-        self.assertNotIn("all: 0 tensors", text)  # a run has none of its own
+        self.assertNotIn("all: 0 tensors", text)  # the run folder itself has no weights
         for part in ("adapter_config.json", "lora_alpha", "q_proj.lora_A.weight", "LlamaForTokenClassification", "checksums"):
             self.assertIn(part, text)
 

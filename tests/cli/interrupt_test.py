@@ -1,6 +1,5 @@
-"""A signal stops the program within seconds, whatever it waits for: a run saves its last complete step and resumes to the same bits; a
-command with nothing to save leaves complete files and says so.
-"""
+"""A signal stops the program within seconds, whatever it waits for. A run saves its last complete step and resumes to the same bits. A
+command without state leaves complete files and a message."""
 
 import fcntl
 import http.server
@@ -19,9 +18,9 @@ import time
 
 import support
 
-SECONDS = 5  # that a stop may take, from signal to end
+SECONDS = 5  # from the signal to the end of the process
 
-# Returns at once from its first calls; the call with the slow marker never returns.
+# The first calls return at once; the call with the slow marker never returns.
 SLOW = '''
 import pathlib, time
 def reward(prompts, completions, **columns):
@@ -31,7 +30,7 @@ def reward(prompts, completions, **columns):
     return [1.0] * len(completions)
 '''
 
-# Judges by the text alone; from the ninth call on (in the third step) it hangs, as long as there is a file "hang".
+# Scores by the text alone. From the ninth call on (in the third step) it hangs as long as the file "hang" exists.
 JUDGE = '''
 import json, os, pathlib, sys, time
 FOLDER = pathlib.Path(__file__).parent
@@ -50,7 +49,7 @@ if __name__ == "__main__":  # the same as a program
 
 
 class Judge(http.server.BaseHTTPRequestHandler):
-    """The same as a server."""
+    """The same function as a server."""
 
     def do_POST(self):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -65,7 +64,7 @@ class Judge(http.server.BaseHTTPRequestHandler):
 
 
 def has_begun(process):
-    """Whether the program itself runs, and no longer the system's loader: it catches signals."""
+    """Whether the program runs and the loader has finished: the program catches signals."""
     try:
         with open(f"/proc/{process.pid}/status") as status:
             caught = next(line for line in status if line.startswith("SigCgt:"))
@@ -83,7 +82,7 @@ class Interrupt(support.Test):
         return self.ended_with_the_test(support.begin(arguments))
 
     def load(self, *arguments, **options):
-        """The same, loaded by the system as for a user."""
+        """The same without the preloaded server, as a user starts the program."""
         return self.ended_with_the_test(subprocess.Popen(
             [support.KEEL, *map(str, arguments)], env=support.environment(), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, **options))
@@ -94,7 +93,7 @@ class Interrupt(support.Test):
         return process
 
     def stop(self, process, *numbers):
-        """Sends the signals and waits for the end, which must come soon."""
+        """Sends the signals; the process must end soon."""
         begin = time.monotonic()
         for number in numbers:
             process.send_signal(number)
@@ -103,7 +102,7 @@ class Interrupt(support.Test):
         return process
 
     def interrupted(self, number, *arguments):
-        """The program, sent the signal when the slow call has begun."""
+        """Starts the program and sends the signal when the slow call has begun."""
         self.mark.unlink(missing_ok=True)
         process = self.start(*arguments)
         self.assertTrue(support.wait_for(process, self.mark.exists), "it ended by itself")
@@ -174,7 +173,7 @@ class Runs(Interrupt):
         self.stop(process, *numbers)
         self.hang.unlink()
         self.assertEqual(process.returncode, 75, process.errors)
-        self.assertIn("interrupted at step 10; saved", process.output)  # 8 of the warm-up, 2 of RL
+        self.assertIn("interrupted at step 10; saved", process.output)  # 8 of SFT, 2 of RL
         support.verify_checkpoint(self.run / "checkpoints" / "step-000010")
         return process
 
@@ -231,7 +230,7 @@ class Runs(Interrupt):
                 shutil.rmtree(self.run)
 
     def test_missing_and_silent_reward_servers(self):
-        """The pauses between two tries are waiting as well."""
+        """Also covers the pauses between retries."""
         gone = socket.create_server(("127.0.0.1", 0))
         gone_port = gone.getsockname()[1]
         gone.close()
@@ -242,7 +241,7 @@ class Runs(Interrupt):
             process = self.start(*self.settings(self.run, function))
             log = self.run / "metrics.jsonl"
             self.assertTrue(support.wait_for(process, lambda: log.exists() and len(support.read_jsonl(log)) == 8))
-            time.sleep(1)  # it is in RL, and asks
+            time.sleep(1)  # RL has begun, and the program calls the server
             self.stop(process, signal.SIGTERM)
             self.assertEqual(process.returncode, 75, process.errors)
             self.assertEqual(support.checkpoints(self.run)[-1], "step-000008")
@@ -263,11 +262,11 @@ class Runs(Interrupt):
         time.sleep(0.5)
         self.stop(process, signal.SIGTERM)
         self.assertEqual(process.returncode, 75, process.errors)
-        # The last complete step: completions that are not programs are scored at once, so several steps may be complete.
+        # The last complete step: texts that are not programs are scored at once, so several steps may be complete.
         self.assertIn(support.checkpoints(self.run), [[f"step-{step:06}"] for step in range(100)])
 
     def test_a_second_signal_exits_at_once(self):
-        """With 75 where there is a checkpoint, which stays sound."""
+        """The exit code is 75 if there is a checkpoint, which must stay valid."""
         self.forget_calls()
         self.hang.touch()
         process = self.start(*self.settings(self.run, f"python:{self.folder / 'judge.py'}", checkpoint={"every": 1}))
@@ -289,13 +288,14 @@ class Runs(Interrupt):
         self.train(self.run, f"python:{self.folder / 'judge.py'}", "--resume", eval={"prompts": 10})
 
     def test_in_the_first_moments(self):
-        """Nothing was written, and the signal ends the program; or there is a run that can be resumed; or the run was done before the signal."""
+        """Either nothing was written and the signal ends the program, or there is a run that can be resumed, or the run ended before the
+        signal."""
         self.train(self.whole, "task")
         endings = set()
         for i in range(0, 24, support.count(5, 1)):
             shutil.rmtree(self.run, ignore_errors=True)
             process = self.load(*self.settings(self.run, "task"))
-            if i % 2 == 0:  # as soon as there is something of it
+            if i % 2 == 0:  # as soon as the run folder exists
                 support.wait_for(process, self.run.exists, pause=0)
             else:
                 support.wait_for(process, lambda: has_begun(process))
@@ -313,13 +313,13 @@ class Runs(Interrupt):
         self.assertLessEqual({75, -signal.SIGTERM}, endings)
 
     def test_while_the_system_still_loads_the_program(self):
-        process = self.load(*self.settings(self.run, "task"), preexec_fn=lambda: os.nice(19))  # so that this test is not late
+        process = self.load(*self.settings(self.run, "task"), preexec_fn=lambda: os.nice(19))  # keeps this test from sending the signal too late
         self.assertTrue(support.wait_for(process, lambda: has_begun(process), pause=0))
         process.send_signal(signal.SIGTERM)
-        process.send_signal(signal.SIGSTOP)  # a machine so busy that loading takes longer than the program's patience
+        process.send_signal(signal.SIGSTOP)  # as if loading took longer than the program waits
         time.sleep(3.5)
         self.stop(process, signal.SIGCONT)
-        self.assertIn(process.returncode, (75, -signal.SIGTERM), process.errors)  # by itself, if it got so far at last
+        self.assertIn(process.returncode, (75, -signal.SIGTERM), process.errors)  # the program may have reached the end by itself
         self.assertIn("keel: stopped before it began; nothing was written", process.errors)
         self.assertFalse(self.run.exists())
 
@@ -347,7 +347,7 @@ class Runs(Interrupt):
         self.train(self.run, "task", "--resume", checkpoint={"every": 2}, train={"steps": 6})
 
     def test_closed_outputs_do_not_block_the_stop(self):
-        """They are full pipes, as behind a halted terminal or a stuck reader; a second signal ends the program at once."""
+        """The outputs are full pipes, as with a suspended terminal or a blocked reader. A second signal ends the program at once."""
         cases = [(("stdout", "stderr"), 2), (("stdout", "stderr"), 1), (("stderr",), 1), (("stdout",), 1)]
         for stuck, signals in cases[:support.count(2, 4)]:
             with self.subTest(stuck=stuck, signals=signals):
@@ -365,7 +365,7 @@ class Runs(Interrupt):
                     self.addCleanup(os.close, end)
                 log = self.run / "config.yaml"
                 self.assertTrue(support.wait_for(process, log.exists), "it ended by itself")
-                time.sleep(1)  # it has something to say, and waits, or trains
+                time.sleep(1)  # it tries to print and waits, or trains
                 begin = time.monotonic()
                 for _ in range(signals):
                     process.send_signal(signal.SIGTERM)
@@ -377,7 +377,7 @@ class Runs(Interrupt):
                     support.verify_checkpoint(self.run / "checkpoints" / support.checkpoints(self.run)[-1])
 
     def test_blocked_and_ignored_signals_of_the_parent(self):
-        """A signal mask with SIGTERM is removed, reward programs are awaited, and foreign alarms are ignored."""
+        """A signal mask with SIGTERM is removed, reward programs are awaited, and alarms of other code are ignored."""
         def prepare():
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGALRM])
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -424,7 +424,7 @@ class Runs(Interrupt):
         self.assertEqual(process.returncode, 0)
 
     def test_a_cpu_time_limit_stops_the_run(self):
-        """The kernel's own signal, which comes again every second until the hard limit kills."""
+        """The kernel sends SIGXCPU every second until the hard limit kills the process."""
         limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (3, 30))
         process = self.load(*self.settings(self.run, "task", train={"steps": 100000}), preexec_fn=limit)
         process.communicate(timeout=120)

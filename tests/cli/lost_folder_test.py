@@ -13,7 +13,7 @@ import tempfile
 import support
 from support import keel, train, tree
 
-# Long enough for something to happen to its folder, with a checkpoint in the warm-up and some in RL.
+# Long enough to change its folder meanwhile, with a checkpoint in SFT and some in RL.
 LONG = {"sft": {"steps": 12, "noisy_steps": 4}, "train": {"steps": 24}, "checkpoint": {"every": 4}}
 LAST = LONG["sft"]["steps"] + LONG["train"]["steps"]
 
@@ -34,7 +34,7 @@ class LostFolder(support.Test):
             assert result.returncode == 0, result.stderr
 
     def lose(self, lose, at_row=16, run="run", then=signal.SIGCONT, **sections):
-        """Runs a training whose folder is changed after it has written `at_row` rows."""
+        """Runs a training whose folder is changed once it has written `at_row` rows."""
         output, run = self.folder / f"{pathlib.Path(run).name}.output", self.folder / run
         sections = {**LONG, **sections, "run": {"dir": run}}
         process = support.start(output, "train", support.QUICKSTART, *support.settings(**sections))
@@ -51,7 +51,7 @@ class LostFolder(support.Test):
         return process
 
     def assert_lost(self, process, *parts):
-        """Ended with 4 and a message; returns the last complete checkpoint, the steps lost and the command in it."""
+        """Expects exit code 4 and a message. Returns the last complete checkpoint, the number of lost steps and the printed command."""
         self.assertEqual(process.returncode, 4, process.text)
         for part in parts:
             self.assertIn(part, process.text)
@@ -113,7 +113,7 @@ class LostFolder(support.Test):
         self.assert_same_run(self.folder / "moved", self.whole)
 
     def test_a_removed_folder_stops_the_run_and_is_not_recreated(self):
-        for at_row in (4, 16):  # in the warm-up and in RL
+        for at_row in (4, 16):  # during SFT and during RL
             process = self.lose(shutil.rmtree, at_row, f"run{at_row}")
             self.assertEqual(process.returncode, 4, process.text)
             self.assertRegex(process.text, rf"{process.run} was removed during the run\. No complete checkpoint is left: all \d+ steps are lost")
@@ -159,7 +159,7 @@ class LostFolder(support.Test):
         self.assert_same_run(process.run, self.whole)
 
     def immutable(self, *names):
-        """Makes files of a run, or what is in its folders, unwritable, even for root."""
+        """Makes the files of a run, or the content of its folders, unwritable even for root."""
         def change(run):
             paths = [run / name for name in names]
             changed = subprocess.run(["chattr", "+i", *paths], stderr=subprocess.DEVNULL) if shutil.which("chattr") else None
@@ -205,7 +205,7 @@ class LostFolder(support.Test):
 
         process = self.lose(put, at_row=22)
         self.assertEqual(process.returncode, 0, process.text)
-        for name in mine:  # what had the name of a new checkpoint was moved aside
+        for name in mine:  # the file with the name of the new checkpoint was moved aside
             at = name.replace(f"step-{LAST:06}", f"step-{LAST:06}.other")
             self.assertEqual((process.run / "checkpoints" / at).read_text(), "mine", name)
         self.assertTrue((process.run / "checkpoints" / "step-900000" / "state.json").exists())
@@ -238,7 +238,7 @@ class LostFolder(support.Test):
             self.skipTest("no strace, or it may not trace here")
 
     def test_unreadable_files_at_the_end_are_reported(self):
-        """A new run reads these for its end alone: rows are compared with what was written, then all is read for the report."""
+        """A new run reads these files only at its end: it compares the rows with those it wrote, then reads everything for the report."""
         self.require_strace()
         for name, number in (("metrics.jsonl", 1), ("metrics.jsonl", 2), ("samples.jsonl", 1), ("config.yaml", 1)):
             run = self.folder / f"{name} {number}"
@@ -254,7 +254,7 @@ class LostFolder(support.Test):
             self.assertTrue((run / "report.html").exists())
 
     def test_at_any_call_of_a_save_the_other_folder_stays_as_it_is(self):
-        """The folder is swapped while a system call of a save waits: neither what comes before nor after touches it."""
+        """Swaps the folder while a system call of a save waits: the run touches neither the old nor the new folder."""
         self.require_strace()
         moments = [("renameat,renameat2,rename", 3), ("fsync", 12)]
         # A save has its own thread, which renames and removes files.
@@ -264,7 +264,7 @@ class LostFolder(support.Test):
             prefix = ["strace", "-f", "--seccomp-bpf", "-o", str(log), "-e", f"trace={call}",
                       "-e", f"inject={call}:delay_enter=2000000:when={number}"]
 
-            def waits():  # a thread has called so often; what is in the log of the last call is its beginning
+            def waits():  # the thread has made this many calls; the log of the last one only has its beginning
                 calls = re.findall(rf"^(\d+) +(?:{call.replace(',', '|')})\(", log.read_text(), re.M) if log.exists() else []
                 return max(collections.Counter(calls).values(), default=0) >= number
 
@@ -276,7 +276,7 @@ class LostFolder(support.Test):
             moved = self.folder / f"{call} {number} moved"
             run.rename(moved)
             shutil.copytree(self.other, run, symlinks=True)
-            self.assertNotIn("(DELAYED)", log.read_text())  # which says that the call was let go
+            self.assertNotIn("(DELAYED)", log.read_text())  # "(DELAYED)" would mean that the call was released
             text = process.communicate(timeout=120)[0]
             self.assertEqual(process.returncode, 0, f"{call} {number}\n{text}")
             self.assertEqual(support.checkpoints(moved), ["step-000016"])

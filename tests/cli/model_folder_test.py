@@ -1,4 +1,4 @@
-"""Model folders: what is kept when they are saved again, and what is refused by name."""
+"""Model folders: what a second save keeps, and which folders are rejected."""
 
 import json
 import math
@@ -10,7 +10,7 @@ import struct
 import support
 from support import checkpoints, keel, train
 
-# A type's name in the format, and a number as its bytes.
+# For each dtype name of the format, converts a number to bytes.
 WRITE = {"F32": lambda x: struct.pack("<f", x), "BF16": lambda x: struct.pack("<f", x)[2:],
          "F16": lambda x: struct.pack("<e", x), "F64": lambda x: struct.pack("<d", x), "I32": lambda x: struct.pack("<i", int(x)),
          "U8": lambda x: struct.pack("<B", int(abs(x))), "I8": lambda x: struct.pack("<b", int(x)), "F8_E4M3": lambda x: b"\0"}
@@ -23,7 +23,7 @@ def read_header(path):
 
 
 def read_weights(path):
-    """name: (shape, numbers) of a file whose tensors are all float32."""
+    """{name: (shape, numbers)} of a file whose tensors are all float32."""
     header, data = read_header(path)
     tensors = {}
     for name, entry in header.items():
@@ -84,7 +84,7 @@ class ModelFolder(support.Test):
                     f"run.dir={self.folder / name}", *flags)
 
     def config(self):
-        """The quickstart's configuration without its section model, which a model that is loaded says itself."""
+        """The quickstart's configuration without its section model, since a loaded model defines its own shape."""
         lines, kept, inside = pathlib.Path(support.QUICKSTART).read_text().splitlines(), [], False
         for line in lines:
             if line and not line.startswith((" ", "#")):
@@ -113,7 +113,7 @@ class ModelFolder(support.Test):
             for result in results:
                 self.assert_refused(result, 4, "not finite", f'"{name}"', word)
 
-    # What is kept ------------------------------------------------------------------------------------------------------
+    # Kept content ----------------------------------------------------------------------------------------------------
 
     def test_every_weight_keeps_its_own_type_through_training_resuming_and_merging(self):
         def mixed(name):
@@ -294,7 +294,7 @@ class ModelFolder(support.Test):
         saved = json.loads((self.last("parts") / "adapter" / "adapter_config.json").read_text())
         self.assertEqual(saved, {**said, "base_model_name_or_path": str(self.base)})
 
-    # What is refused ---------------------------------------------------------------------------------------------------
+    # Rejected folders ------------------------------------------------------------------------------------------------
 
     def test_incomplete_or_mixed_files_name_what_to_download(self):
         good, config, weights = dict(self.weights), self.base / "config.json", self.base / "model.safetensors"
@@ -381,7 +381,7 @@ class ModelFolder(support.Test):
     # The cache of huggingface_hub ----------------------------------------------------------------------------------------
 
     def put_into(self, cache):
-        """The base as huggingface_hub 2.4 stores it."""
+        """Stores the base model as huggingface_hub 2.4 does."""
         model = cache / "models--some--model"
         shutil.copytree(self.base, model / "snapshots" / "abc")
         (model / "refs").mkdir()
@@ -394,7 +394,7 @@ class ModelFolder(support.Test):
                     env=support.environment(**{**none, "HOME": str(self.folder / "home"), **variables}))
 
     def test_the_cache_follows_huggingface_hub_variables(self):
-        # constants.py of huggingface_hub: the variables, first to last, what they add, and that ~ and $NAME are replaced.
+        # The variables of huggingface_hub's constants.py by priority, and the folder that each appends; ~ and $NAME are expanded.
         places = [("HF_HUB_CACHE", "~/a", "home/a"), ("HUGGINGFACE_HUB_CACHE", "$HOME/b", "home/b"), ("HF_HOME", "${HOME}/c", "home/c/hub"),
                   ("XDG_CACHE_HOME", str(self.folder / "d"), "d/huggingface/hub"), (None, None, "home/.cache/huggingface/hub")]
         for number, (variable, value, place) in enumerate(places):

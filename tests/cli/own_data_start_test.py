@@ -41,7 +41,7 @@ class OwnDataStart(own_files.Test):
         self.assert_exit(result, 0)
         start = result.stdout[:result.stdout.index("self-test")]
         config = json.loads((self.model / "config.json").read_text())
-        self.assertNotRegex(start, r"\bk = |\bsupport = ")  # which only top-K divergences read
+        self.assertNotRegex(start, r"\bk = |\bsupport = ")  # only top-K divergences use it
         for part in ("dppo_tv: g = min(r, ratio_cap) A", "low = 0.11, high = 0.12", "group_mean; aggregation seq_mean_token_sum_norm by 8",
                      str(self.model), f"llama, {config['num_hidden_layers']} layers, width 16, vocabulary {config['vocab_size']}",
                      "parameters, float32, cpu", str(self.data), "20 rows", "read as: verl",
@@ -90,7 +90,7 @@ class OwnDataStart(own_files.Test):
             self.assertIn(part, run.stdout)
             self.assertNotIn(part, plain.stdout)
         self.assertIn("moments in 8 bits", explained.stdout)
-        self.assertIn("moments in float32: optimizer.moments=8bit applies to", run.stdout)  # of so small a network
+        self.assertIn("moments in float32: optimizer.moments=8bit applies to", run.stdout)  # because the network is so small
 
     def test_the_report_mentions_random_weights_and_noisy_samplers(self):
         headers = {}
@@ -222,7 +222,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertEqual(result.stderr.count("KeyError: "), 1)
         self.assertIn("line 7, in compute_score", result.stderr)
         log = (self.folder / "run" / "log.txt").read_text()
-        self.assertGreater(log.count("no more tea"), 10)  # where all of them are
+        self.assertGreater(log.count("no more tea"), 10)  # the log has all of them
 
 
 if __name__ == "__main__":

@@ -29,9 +29,9 @@ class OwnData(own_files.Test):
             words = [word for word in sample["completion"].split() if word not in ("<eos>", "<pad>", "<bos>")]
             self.assertAlmostEqual(sample["reward"], len(words) / 10 + bonus, places=6, msg=sample)
             seen.append(sample["prompt"])
-        prompts = seen[0::2]  # two completions of each
+        prompts = seen[0::2]  # two completions per prompt
         self.assertEqual(prompts, seen[1::2])
-        self.assertEqual(len(set(prompts[:20])), 20)  # 21 prompts: a pass over 20 rows, and one more
+        self.assertEqual(len(set(prompts[:20])), 20)  # 21 prompts: an epoch of 20 rows, and one more
         self.assertNotEqual(prompts, sorted(prompts))  # shuffled
 
     def test_the_report_shows_the_used_settings(self):
@@ -101,7 +101,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertIn("skipped ", result.stdout + result.stderr)
         counts = [(row.get("data/too_long", 0), row.get("data/bad_rows", 0))
                   for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
-        # The rows are 1 2 | 3 (long, broken) 1 | 2 3 | (long, broken) 1 2: what was counted is not counted again.
+        # The rows are 1 2 | 3 (long, broken) 1 | 2 3 | (long, broken) 1 2: a resumed run does not count a row again.
         self.assertEqual(counts, [(0, 0), (1, 1), (0, 0), (0, 0)])
         told = "training: 1 prompt skipped: longer than data.max_prompt_tokens, 40; 1 row skipped: bad"
         self.assertIn(told, result.stdout + result.stderr)
@@ -115,7 +115,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         for flags in (["--resume"], ["--resume", "--changed-data"]):
             result = support.keel("train", self.configuration("run"), *flags)
             self.assert_refused(result, 3, "data.files", "19 rows", "had 20", "Restore", "model.path")
-        self.data.write_text("".join([*lines[:9], lines[9].replace("<bos>", "<eos>"), *lines[10:]]))  # as long as before
+        self.data.write_text("".join([*lines[:9], lines[9].replace("<bos>", "<eos>"), *lines[10:]]))  # the same size as before
         self.assert_refused(support.keel("train", self.configuration("run"), "--resume"), 3, "data.files", "--changed-data")
         self.data.write_text("".join(lines))
         self.assert_exit(support.keel("train", self.configuration("run"), "--resume"), 0)
@@ -132,7 +132,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assert_exit(result, 0)
         self.assertIn("data.eval_files: the rows are not those of before", result.stdout)
         self.assertIn("data.eval_files: the rows are not those of before", (self.folder / "run" / "log.txt").read_text())
-        self.assert_exit(self.train("run", "--resume", train={"steps": 3}, data=dict(data)), 0)  # they are known now
+        self.assert_exit(self.train("run", "--resume", train={"steps": 3}, data=dict(data)), 0)  # now the run knows the rows
 
     def test_rows_without_a_source_or_a_column_that_others_have(self):
         rows = [json.loads(line) for line in self.data.read_text().splitlines()]
@@ -163,15 +163,15 @@ def f(completions, data_source, level, ability, **columns):
         self.assert_refused(self.train("run", **more), 3, "rows.jsonl:11")  # in the fourth step
         self.assertEqual(support.checkpoints(self.folder / "run")[-1], "step-000003")
         self.data.write_text("".join(lines))
-        self.assert_exit(self.train("run", "--changed-data", **more), 2)  # goes with --resume alone
+        self.assert_exit(self.train("run", "--changed-data", **more), 2)  # needs --resume
         self.assert_refused(self.train("run", "--resume", **more), 3, "--changed-data")
         self.assert_exit(self.train("run", "--resume", "--changed-data", **more), 0)
         self.assertIn("resumed at step 3 with data.files: the rows are not those of before",
                       (self.folder / "run" / "log.txt").read_text())
-        self.assert_exit(self.train("whole", **more), 0)  # no step before had met the row
+        self.assert_exit(self.train("whole", **more), 0)  # no earlier step had used the row
         self.assert_same_run(self.folder / "run", self.folder / "whole")
         more["train"] = {"steps": 5}
-        self.assert_exit(self.train("run", "--resume", **more), 0)  # these are the run's rows now
+        self.assert_exit(self.train("run", "--resume", **more), 0)  # now these are the run's rows
 
     def test_the_fix_for_a_bad_row_works_on_resumption(self):
         lines = self.data.read_text().splitlines(keepends=True)
@@ -197,7 +197,7 @@ def f(completions, data_source, level, ability, **columns):
         self.assert_exit(self.train("run", **more), 5)
         self.assertEqual(support.checkpoints(self.folder / "run")[-1], "step-000002")
         more["reward"] = {"timeout": 33, "workers": 1}
-        self.assert_exit(self.train("run", "--resume", **more), 5)  # tried again, and no more than that
+        self.assert_exit(self.train("run", "--resume", **more), 5)  # the failing sample is tried again
         more["reward"]["on_error"] = "zero"
         self.assert_exit(self.train("run", "--resume", **more), 0)
         log = (self.folder / "run" / "log.txt").read_text()
@@ -206,7 +206,7 @@ def f(completions, data_source, level, ability, **columns):
         self.assertIn("on_error: zero", (self.folder / "run" / "config.yaml").read_text())
         self.assert_exit(self.train("whole", **more), 0)
         self.assert_same_run(self.folder / "run", self.folder / "whole")
-        more["reward"]["weights"] = [2]  # what is learned stays
+        more["reward"]["weights"] = [2]  # the objective of a run must not change
         self.assert_refused(self.train("run", "--resume", **more), 2, "reward.weights")
 
     def test_a_failing_reward_is_reported_with_its_sample(self):
@@ -227,7 +227,7 @@ def f(completions, data_source, level, ability, **columns):
         told = [line for line in result.stdout.splitlines() if line.startswith("warning: ")]
         self.assertEqual(len(told), 5, told)
         self.assertRegex(told[0], r"failed on rollout .* of prompt 0 \(sums\).*no more tea.*on_error is skip.*log\.txt")
-        # 2 prompts of an evaluation, twice, and 2 steps of 3 prompts with 2 completions each
+        # 2 prompts per evaluation, twice, and 2 steps of 3 prompts with 2 completions each
         for line in told[1:3]:
             self.assertIn("returned a reward for 2 of 2 completions of held-out prompts", line)
         self.assertIn("failed 16 times on 16 completions", told[3])
@@ -251,14 +251,14 @@ def f(completions, data_source, level, ability, **columns):
         result = self.train("run", data={"bad_rows": "skip"}, **judged)
         self.assert_exit(result, 0)
         self.assertIn("1 bad row is skipped", result.stdout)
-        # Unchecked, the row is found when it is drawn: the second step has the rows 4 and 5.
+        # Without the check, the row is found when it is drawn: the second step has the rows 4 and 5.
         unchecked = {"data": {"bad_rows": "stop_late", "shuffle": False, "eval_files": []}, "train": {"steps": 3, "prompts_per_step": 3}}
         self.assert_refused(self.train("late", **judged, **unchecked), 3, f"{self.data}:5: ")
         unchecked["data"]["bad_rows"] = "skip_late"
         self.assert_exit(self.train("skipping", **judged, **unchecked), 0)
         counts = [r.get("data/bad_rows", 0) for r in support.metrics(self.folder / "skipping") if r["phase"] == "rl"]
         self.assertEqual(counts, [0, 1, 0])
-        # A function that asks for no answer takes all rows.
+        # A function that needs no answer accepts all rows.
         self.assert_exit(self.train("own"), 0)
 
     def test_a_function_for_a_missing_source_is_reported(self):
@@ -388,7 +388,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
             right += solved
             self.assertEqual(sample["solved"], solved, sample)
             self.assertAlmostEqual(sample["reward"], 0.6 + 0.2 * solved)
-        self.assertLess(right, 40)  # though every sum is at least 0.6
+        self.assertLess(right, 40)  # although every sum is at least 0.6
         self.assertAlmostEqual(result.numbers["all"]["pass@1"]["mean"], right / 40)
 
     def test_too_long_prompts_are_reported(self):

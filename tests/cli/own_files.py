@@ -16,7 +16,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 class Test(support.Test):
     @classmethod
     def setUpClass(cls):
-        """The model, of which every test has a copy."""
+        """Creates the model; every test gets a copy."""
         folder = tempfile.TemporaryDirectory(prefix="keel_cli_")
         cls.addClassCleanup(folder.cleanup)
         start = pathlib.Path(folder.name) / "start"
@@ -54,7 +54,7 @@ class Test(support.Test):
         return support.keel("train", self.configuration(run, **more), *flags)
 
     def evaluate(self, *flags, **more):
-        """keel eval of the model on the rows, with every completion; the result also has its numbers and samples."""
+        """keel eval of the model on the rows, with every completion; the result also has its metrics and samples."""
         samples = self.folder / "samples.jsonl"
         samples.unlink(missing_ok=True)
         more.setdefault("data", {}).setdefault("files", [])

@@ -29,7 +29,7 @@ class Training(support.Test):
                 self.assert_same_run(self.folder / f"{name} whole", self.folder / f"{name} parts")
                 gaps = [row["mismatch/abs_prob_mean"] for row in support.metrics(self.folder / f"{name} whole")
                         if row["phase"] == "rl"]
-                self.assertTrue(all(1e-6 < gap < 0.01 for gap in gaps), gaps)  # float32 has less than the one
+                self.assertTrue(all(1e-6 < gap < 0.01 for gap in gaps), gaps)  # float32 is below 1e-6
 
     def test_precision_is_printed_recorded_and_kept(self):
         first = self.trained("run", steps=1, run={"precision": "bf16"})
@@ -50,11 +50,11 @@ class Training(support.Test):
         self.assertTrue(all(1 <= scale <= 65536 and scale.is_integer() for scale in map(float, scales)), scales)
         skipped = rows[-1]["skipped_steps"]
         made = max(row["updates"] for row in rows)
-        self.assertEqual(made + skipped, 8 + 4 * 2)  # of the warm-up, and two in each step
+        self.assertEqual(made + skipped, 8 + 4 * 2)  # of SFT, and two in each step
         # Gradients a thousand times larger overflow until the loss scale has adapted; the run continues.
         self.trained("steep", run={"precision": "fp16"}, objective={"entropy_coefficient": -1000})
         last = support.metrics(self.folder / "steep")[-1]
-        self.assertGreater(last["skipped_steps"], 3)  # more in a row than stop a run
+        self.assertGreater(last["skipped_steps"], 3)  # more consecutive skips than a run permits
         self.assertEqual(last["optimizer/loss_scale"], 65536 / 2 ** last["skipped_steps"])
         self.assertIn("a float16 overflow", (self.folder / "steep/log.txt").read_text())
         self.trained("plain", run={"precision": "bf16"})

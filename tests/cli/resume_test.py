@@ -1,7 +1,4 @@
-"""A resumed run has all that it needs to end with the same bits as one that was left alone.
-
-That it does, wherever it was interrupted, is in tests/crash.
-"""
+"""A resumed run ends with the same bits as an uninterrupted one. tests/crash checks this for interruptions at any moment."""
 
 import functools
 import json
@@ -15,7 +12,7 @@ from support import keel, start_train, train, wait_for
 
 
 def stops(*steps):
-    """After which steps a run is stopped: one run after each of these in turn, or one run for each."""
+    """The steps after which runs are stopped: one run at all of them in turn, or one run for each."""
     return support.count([steps], [(step,) for step in steps])
 
 
@@ -38,7 +35,7 @@ class AskedToStop(support.Test):
 
 
 class WithMoreThanWeights(support.Test):
-    """State besides the weights: the reference policy and adapted thresholds."""
+    """Runs with state besides the weights: the reference policy and adapted thresholds."""
 
     EXTRA = {"objective": {"parameters": '["target_kept=0.8"]'}, "reference": {"kl_coefficient": 0.05},
              "optimizer": {"lr": 0.01}, "eval": {"prompts": 0}}
@@ -53,10 +50,10 @@ class WithMoreThanWeights(support.Test):
         rl = [row for row in support.metrics(whole) if row["phase"] == "rl"]
         deltas = [row["trust_region/delta_high"] for row in rl]
         self.assertEqual(deltas[0], 0.15)
-        self.assertEqual(len(set(deltas)), 6)  # they moved, every time
+        self.assertEqual(len(set(deltas)), 6)  # the thresholds moved in every step
         self.assertTrue(all(row["optimizer/grad_norm"] > 0 and row["policy/kl_reference"] > 0 for row in rl))
         self.assertGreater(rl[-1]["policy/kl_reference"], 0.01)
-        for steps in stops(0, 1, 4):  # 0: only the warm-up
+        for steps in stops(0, 1, 4):  # 0: only SFT
             run = self.folder / f"after {steps}"
             train_in_parts(functools.partial(self.trained, run), steps, 6)
             self.assert_same_run(run, whole)
@@ -86,7 +83,7 @@ class WithMoreThanWeights(support.Test):
             self.adapted(whole, steps=4, **more)
             self.assertEqual({p.name for p in (whole / "reference").iterdir()}, files)
             pulls = self.first_pull(whole)
-            self.assertEqual(pulls[0], 0)  # one update in a step: the first sees the policy that RL starts from
+            self.assertEqual(pulls[0], 0)  # one update per step: the first one sees the policy with which RL starts
             self.assertGreater(min(pulls[1:]), 0)
             for steps in stops(0, 1, 3):
                 run = self.folder / f"{name} after {steps}"
@@ -115,8 +112,8 @@ class WithMoreThanWeights(support.Test):
 
 
 class WithASamplerBehind(support.Test):
-    """Batches that are under way at a checkpoint are sampled again, with the weights that they were sampled with. The warm-up is long
-    enough for rewards that differ."""
+    """Batches in flight at a checkpoint are sampled again, with the weights that they were sampled with. SFT is long enough for rewards
+    that differ."""
 
     EXTRA = {"task": {"steps": 1, "modulus": 2}, "sft": {"steps": 60, "noisy_steps": 3, "lr": 0.01}, "eval": {"prompts": 0},
              "optimizer": {"lr": 0.01}, "checkpoint": {"every": 31}}
@@ -135,7 +132,7 @@ class WithASamplerBehind(support.Test):
             if name == "groups dropped":
                 self.assertGreater(sum(row["rollout/groups_dropped"] for row in rl), 0)
                 self.assertGreater(min(row["rollout/groups"] for row in rl), 0)
-            else:  # two updates in a step
+            else:  # two updates per step
                 self.assertEqual([row["rollout/staleness"] for row in rl], [0, 2, 2, 2, 2])
             for steps in stops(*support.count((1, 3), range(5))):
                 run = self.folder / f"{name} after {steps}"
@@ -151,8 +148,8 @@ class WithASamplerBehind(support.Test):
 
 
 class WithCritic(support.Test):
-    """The critic, its moments and its count of updates come back too; the policy waits for it for two of six steps. A
-    critic learns from rewards, so the warm-up is long enough for some."""
+    """A checkpoint also has the critic, its moments and its number of updates; the policy waits for the critic in two of six steps. A
+    critic learns from rewards, so SFT is long enough for some."""
 
     EXTRA = {"task": {"steps": 1, "modulus": 2}, "sft": {"steps": 70, "lr": 0.01, "batch": 32}, "eval": {"prompts": 0},
              "objective": {"method": "ppo_gae", "entropy_coefficient": 0}, "checkpoint": {"every": 36}}
@@ -173,9 +170,9 @@ class WithCritic(support.Test):
             self.assertLessEqual(files, set(json.loads((last / "manifest.json").read_text())["files"]))
             rl = [row for row in support.metrics(whole) if row["phase"] == "rl"]
             self.assertTrue(all(row["critic/grad_norm"] > 0 and row["critic/lr"] == 0.01 for row in rl))
-            self.assertEqual([row["updates"] for row in rl], [70, 70, 72, 74, 76, 78])  # 70 of the supervised warm-up
+            self.assertEqual([row["updates"] for row in rl], [70, 70, 72, 74, 76, 78])  # 70 of SFT
             self.assertNotEqual(rl[-1]["critic/value_mean"], 0)
-            for steps in stops(0, 3, 4):  # 0: only the supervised warm-up
+            for steps in stops(0, 3, 4):  # 0: only SFT
                 run = self.folder / f"{body} after {steps}"
                 train_in_parts(functools.partial(self.trained, run, body), steps, 6)
                 self.assert_same_run(run, whole)
@@ -238,7 +235,7 @@ class Rows(support.Test):
                 self.assertEqual(support.tree(self.run), before)
             (self.run / name).write_bytes(self.sound[name])
         self.assert_exit(self.resumed(), 0)
-        metrics = support.metrics(self.run)  # the shorter run also measured at its end
+        metrics = support.metrics(self.run)  # the shorter run also evaluated at its end
         self.assertEqual([row for row in metrics if (row["phase"], row["step"]) != ("eval", 10)], support.metrics(self.whole))
 
     def test_resuming_with_damaged_rows_keeps_the_old_file(self):
@@ -256,7 +253,7 @@ class Rows(support.Test):
         self.assertEqual(kept, [1, 2, 4, 5, 6, 7, 8])
         for name in self.final_files(self.whole):
             self.assertEqual((self.run / name).read_bytes(), (self.whole / name).read_bytes(), name)
-        self.assert_exit(train(self.run, "--resume", train={"steps": 5}), 0)  # as sound as any other
+        self.assert_exit(train(self.run, "--resume", train={"steps": 5}), 0)  # it is as valid as any other
         self.assert_refused(train(self.folder / "new", "--damaged-rows"), 2, "--resume")
 
     def test_a_damaged_log_does_not_block_resumption(self):
@@ -293,7 +290,7 @@ class Finished(support.Test):
         self.assert_exit(train(run, "--resume", train={"steps": 6}), 0)
         for name in self.final_files(whole):
             self.assertEqual((run / name).read_bytes(), (whole / name).read_bytes(), name)
-        # The shorter run measured its accuracy at its end, step 12; all else is the same.
+        # The shorter run evaluated at its end, step 12; everything else is equal.
         extra = [row for row in support.metrics(run) if (row["phase"], row["step"]) == ("eval", 12)]
         self.assertEqual(len(extra), 1)
         self.assertEqual([row for row in support.metrics(run) if row not in extra], support.metrics(whole))

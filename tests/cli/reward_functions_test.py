@@ -1,4 +1,4 @@
-"""keel reward: functions with TRL's, verl's and OpenRLHF's signatures give the same results as called from Python."""
+"""keel reward: functions with the signatures of TRL, verl and OpenRLHF give the same results as when Python calls them."""
 
 import importlib.util
 import json
@@ -58,7 +58,7 @@ def chat_reward(prompts, completions, **kwargs):
     return [len(c) / (1 + len(p[-1]["content"])) for p, c in zip(prompts, contents)]
 '''
 
-# After verl's scorer for GSM8K, and one that returns a dictionary.
+# Like verl's scorer for GSM8K, and one that returns a dictionary.
 VERL = '''
 import re
 
@@ -89,7 +89,7 @@ def reward_func(queries, prompts, labels, **kwargs):
 
 
 def rows(count):
-    """Completions of all kinds, some right, some in the right form, some neither."""
+    """Completions of all kinds: some correct, some only in the correct format, some neither."""
     draw = random.Random(7)
     result = []
     for i in range(count):
@@ -156,7 +156,7 @@ class RewardCommand(support.Test):
             told = self.reward(data, f"python:{path}:of_{name}", code=5).stderr
             self.assertIn(f'requires "{name}", but no column has that name or is the answer column (columns: points', told)
         self.assert_rewards(self.reward(data, f"python:{path}:may_ask"), [1] * 3)
-        for row, answer in zip(data, (None, "7", "8")):  # a row may lack its own
+        for row, answer in zip(data, (None, "7", "8")):  # a row may lack its own answer
             row["answer"] = answer
         self.assert_rewards(self.reward(data, f"python:{path}:of_solution"), [1, 0, 0])
 
@@ -184,7 +184,7 @@ class RewardCommand(support.Test):
         self.assert_rewards(self.reward(data, f"python:{path}"), want)
 
     def test_rows_in_the_formats_of_other_programs(self):
-        """Prompt, answer, source and completion are found where verl, TRL and the others keep them, as training finds them."""
+        """keel reward finds prompt, answer, source and completion in the columns of verl, TRL and other programs, like training."""
         path = self.write("seen.py", """
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     assert extra_info["num_turns"] == 2, extra_info
@@ -214,7 +214,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertIn('"finish" is', self.reward([{"completion": "x", "finish": 3}], "stopped", code=3).stderr)
 
     def test_trls_columns_have_an_entry_for_every_row(self):
-        """As `datasets` makes a table of such rows: what a row lacks is None."""
+        """As in a table of `datasets`: a value that a row lacks is None."""
         path = self.write("columns.py", """
 def reward(completions, level, **columns):
     assert all(len(values) == len(completions) for values in (level, columns["hint"]))
@@ -225,7 +225,7 @@ def reward(completions, level, **columns):
         self.assert_rewards(self.reward(data * 2, f"python:{path}"), [0.5, 3.5, 5] * 2)
 
     def test_rows_whose_keys_are_data_keep_to_their_own(self):
-        """A table of as many columns as there are rows would take the square of them: of time, of what a function gets."""
+        """A table with as many columns as rows would need time and arguments in the square of the rows."""
         path = self.write("keys.py", "def reward(completions, **columns):\n"
                                      "    return [float(sum(name.startswith('key') for name in columns))] * len(completions)\n")
         data = [{"prompt": "p", "completion": "x", f"key{i}": i} for i in range(3000)]
@@ -303,7 +303,7 @@ def unordered(completions, **k): return {0.5}
             self.assertIn(told, self.reward(rows(1), f"python:{path}:{name}", code=5).stderr)
 
     def test_invalid_utf_8_ends_nothing(self):
-        """Half a surrogate pair in what a function prints or says of itself; an exception that cannot be printed; a long one."""
+        """A lone surrogate in printed text or in a name; an exception that cannot be printed; a long one."""
         path = self.write("odd.py", r"""
 import sys
 class Silent(Exception):
@@ -321,7 +321,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 """)
         data = [{"completion": c} for c in ("a", "raise", "silent", "long", "name", "b")]
         got = self.reward(data, f"python:{path}", on_error="skip", workers=1)
-        self.assert_rewards(got, [1, None, None, None, None, 6])  # one process scored them all
+        self.assert_rewards(got, [1, None, None, None, None, 6])  # one process scored all rows
         for row, told in zip(got[1:5], ("ValueError: half \\ud800 of it in two lines (odd.py:10)", "Silent: ", "xx... (10000000 characters)",
                                         "the reward is '\\udc80' (str)")):
             self.assertIn(told, row["failures"][0])
@@ -416,7 +416,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertEqual(len(result.stdout.splitlines()), 5000)
 
 
-# Judges by the length of the text, and not at all where that is odd; notes what it said.
+# Scores by the length of the text, without a reward for odd lengths; logs its rewards.
 IN_PART = '''
 import json
 def reward(prompts, completions, **columns):
@@ -429,7 +429,7 @@ def reward(prompts, completions, **columns):
 
 class Unjudged(support.Test):
     def test_completions_without_reward_are_excluded_from_a_step(self):
-        """Means, deviations and advantages by hand, from what the function said."""
+        """Compares means, deviations and advantages with values computed by hand from the logged rewards."""
         note, run = self.folder / "note", self.folder / "run"
         (self.folder / "part.py").write_text(IN_PART.replace("NOTE", str(note)))
         result = support.train(run, reward={"functions": json.dumps([f"python:{self.folder / 'part.py'}"]), "workers": 1, "python": sys.executable},

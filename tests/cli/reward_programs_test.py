@@ -11,7 +11,7 @@ import support
 
 class KilledKeel(support.Test):
     def test_leaves_no_worker_and_no_descendant(self):
-        """Not even a child in a session of its own: the process between Keel and the worker sees that Keel is gone."""
+        """Not even a child in its own session: the process between Keel and the worker notices that Keel has ended."""
         path = self.folder / "daemon.py"
         path.write_text("""
 import os, subprocess, sys
@@ -57,7 +57,7 @@ for number, line in enumerate(sys.stdin):
         print(json.dumps({"rewards": [0.5] * len(rewards)}), flush=True)
 """
 
-# Ends its process at the first call, when NEW has been put in its place.
+# Ends its process at the first call, after the file NEW has replaced it.
 CHANGED = """
 import os
 def reward(completions, **columns):

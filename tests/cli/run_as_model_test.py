@@ -30,7 +30,7 @@ class RunAsModel(support.Test):
         return result
 
     def damage_newest(self):
-        """So that the older one counts, whatever LATEST says."""
+        """Makes the older checkpoint the newest valid one, independent of LATEST."""
         flip(self.newest / "model.safetensors")
         self.assertEqual((self.run / "checkpoints" / "LATEST").read_text().strip(), self.newest.name)
 
@@ -99,7 +99,7 @@ class RunAsModel(support.Test):
         refused = keel("convert", self.newest, self.folder / "damaged")
         self.assert_exit(refused, 3, "is damaged")
         self.assertFalse((self.folder / "damaged").exists())
-        # Words have no name in a GGUF file.
+        # A GGUF file cannot store a word-level vocabulary.
         refused = keel("convert", out, self.folder / "words.gguf")
         self.assert_refused(refused, 3, "WordLevel", "GGUF", "Hugging Face folder")
         self.assertFalse((self.folder / "words.gguf").exists())
@@ -107,7 +107,7 @@ class RunAsModel(support.Test):
         self.assert_exit(again, 2, "not empty")
 
     def test_a_run_starts_from_it_and_keeps_to_it(self):
-        # The example makes a network; a run from a folder must not name sizes.
+        # The example's network is random; a run from a folder must not set sizes.
         config = self.folder / "start.yaml"
         config.write_text(json.dumps({"model": "run", "train": {"steps": 1, "prompts_per_step": 2}, "eval": {"prompts": 0},
                                       "run": {"threads": 1, "dir": "second"}, "rollout": {"samples_per_prompt": 4},
@@ -158,14 +158,14 @@ class RunAsModel(support.Test):
         samples = self.generate(self.newest, "--adapter", adapter).stdout
         for place in (first, adapter.parent):
             self.assertEqual(self.generate(self.newest, "--adapter", place).stdout, samples)
-        # The checkpoint's own weights have the adapter in them.
+        # The checkpoint's own weights include the adapter.
         self.assertEqual(self.generate(first).stdout, samples)
         twice = keel("generate", "--model", adapter.parent, "--adapter", adapter, "--prompt", "<bos> 1 =")
         self.assert_refused(twice, 2, "--adapter", "would count twice", str(self.newest), "Remove --adapter")
         twice = keel("train", config, f"run.dir={self.folder / 'twice'}", f"model.path={adapter.parent}", f"lora.adapter={adapter}")
         self.assert_refused(twice, 2, "lora.adapter", "would count twice", "Remove lora.adapter")
 
-        # Everything derived from those weights has it, too: a converted folder, and runs that start from it.
+        # Everything derived from those weights includes it, too: a converted folder, and runs that start from it.
         self.assert_exit(keel("convert", first, self.folder / "converted"), 0)
         self.assertNotIn(str(self.folder), (self.folder / "converted" / "config.json").read_text())
         self.assertEqual(self.generate(self.folder / "converted").stdout, samples)
@@ -175,7 +175,7 @@ class RunAsModel(support.Test):
                               ("train", config, f"run.dir={self.folder / 'twice'}", f"model.path={made}", f"lora.adapter={first}")):
                 twice = keel(*arguments)
                 self.assert_exit(twice, 2, "would count twice", str(self.newest))
-        # However its base is spelled, or where it is not named at all.
+        # For any spelling of its base, or without the name of a base.
         copied = shutil.copytree(adapter, self.folder / "copied")
         (self.folder / "link").symlink_to(self.newest)
         described = json.loads((copied / "adapter_config.json").read_text())
@@ -184,7 +184,7 @@ class RunAsModel(support.Test):
             twice = keel("generate", "--model", first, "--adapter", copied, "--prompt", "<bos> 1 =", cwd=self.folder)
             self.assert_exit(twice, 2, "would count twice")
             self.assertEqual(self.generate(self.newest, "--adapter", copied).stdout, samples)
-        # Nor is one put on weights that lack what its base has, by an adapter or by training; a copy of the base is the base.
+        # Nor is one applied to weights that lack the base's adapter or training; a copy of the base counts as the base.
         for number, base in enumerate((first, self.older)):
             own = run(f"own {number}", f"model.path={base}", "lora.rank=2")
             where = json.loads((own / "checkpoints" / support.checkpoints(own)[-1] / "adapter" / "adapter_config.json").read_text())

@@ -1,4 +1,4 @@
-"""Run folders: which are refused, replaced or continued; refusals change nothing."""
+"""Run folders: which are rejected, replaced or continued; a rejection changes nothing."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ class FolderOfARun(support.Test):
                          {n: b for n, b in before.items() if n.startswith("checkpoints")})
 
         self.assert_exit(train(run, "--overwrite", run={"seed": 3}, train={"steps": 1}), 0)
-        self.assertEqual(support.checkpoints(run)[-1], "step-000009")  # 8 of the warm-up, 1 of RL
+        self.assertEqual(support.checkpoints(run)[-1], "step-000009")  # 8 of SFT, 1 of RL
         self.assertIn("seed: 3", (run / "config.yaml").read_text())
 
     def test_quickstart_replaces_only_its_own_run_in_its_own_place(self):
@@ -48,12 +48,12 @@ class FolderOfARun(support.Test):
         for other in ("run.seed=2", "objective.method=drpo", "optimizer.lr=0.5"):
             self.assert_refused(quickstart(other), 2, "with other settings", "--overwrite")
         self.assertEqual(tree(own), before)
-        again = quickstart("run.seed=1")  # the same once more
+        again = quickstart("run.seed=1")  # a second time
         self.assert_exit(again, 0)
         self.assertIn("keel quickstart objective.method=grpo run.dir=runs/grpo ", again.stdout)
         self.assertIn("keel report runs/quickstart runs/grpo ", again.stdout)
 
-        clip = quickstart("objective.method=grpo", "run.dir=runs/grpo")  # which leads back to the first
+        clip = quickstart("objective.method=grpo", "run.dir=runs/grpo")  # a link back to the first folder
         self.assert_exit(clip, 0)
         self.assertNotIn("keel quickstart", clip.stdout)
         self.assertIn("keel report runs/quickstart runs/grpo ", clip.stdout)
@@ -79,7 +79,7 @@ class FolderOfARun(support.Test):
         self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
 
     def test_a_configuration_file_alone_is_not_a_run(self):
-        """People keep theirs as config.yaml, too, and name its folder in it."""
+        """Users also name their own file config.yaml and set run.dir to its folder."""
         run = self.folder / "project"
         run.mkdir()
         for name in ("config.yaml", "metrics.jsonl", "used.json", "log.txt"):
@@ -94,13 +94,13 @@ class FolderOfARun(support.Test):
         short = {"train": {"steps": 1}, "reference": {"kl_coefficient": 0.05}}
         self.assert_exit(train(run, **short), 0)
         self.assert_exit(keel("report", run), 0)
-        (run / "checkpoints").rename(run / "cp2")  # to keep them, say
+        (run / "checkpoints").rename(run / "cp2")  # a user's copy
         (run / "checkpoints").mkdir()
         (run / "thesis.tex").write_text("ten years")
         (run / "checkpoints" / "step-000777").mkdir()
         for name in ("notes", "step-000777/mine", "step-000778"):
             (run / "checkpoints" / name).write_text("mine")
-        shutil.copytree(run / "cp2" / "step-000009", run / "checkpoints" / "step-000900")  # a checkpoint, and the run's
+        shutil.copytree(run / "cp2" / "step-000009", run / "checkpoints" / "step-000900")  # a copy of the run's checkpoint
         (run / "checkpoints" / "step-000900" / "mine").write_text("mine")
         kept = {"thesis.tex", "cp2", "checkpoints/notes", "checkpoints/step-000777", "checkpoints/step-000778", "checkpoints/step-000900",
                 "checkpoints/step-900000"}
@@ -118,7 +118,7 @@ class FolderOfARun(support.Test):
         self.assert_exit(train(run, "--overwrite", **short), 0)
         after = tree(run)
         self.assertEqual({name: after.get(name) for name in before}, before)
-        self.assertEqual(after["reference.other/paper.pdf"], b"mine")  # what the new run needs the place of is moved aside
+        self.assertEqual(after["reference.other/paper.pdf"], b"mine")  # an obstacle at a path of the new run is moved aside
         self.assertEqual(set(os.listdir(run / "checkpoints")), {"LATEST", "step-000008", "step-000009"} | {
             os.path.basename(name) for name in kept if name.startswith("checkpoints/")})
         self.assert_exit(train(run, "--resume", **{**short, "train": {"steps": 2}}), 0)
@@ -140,7 +140,7 @@ class FolderOfARun(support.Test):
     def test_a_killed_overwrite_can_be_repeated(self):
         run = self.folder / "run"
         run.mkdir()
-        (run / "config.yaml").write_text("# The full, resolved configuration of this run.\n")  # removed last
+        (run / "config.yaml").write_text("# The full, resolved configuration of this run.\n")  # config.yaml is removed last
         self.assert_exit(train(run, "--overwrite", train={"steps": 0}), 0)
 
     def test_belongs_to_one_process_at_a_time(self):
@@ -154,7 +154,7 @@ class FolderOfARun(support.Test):
         finally:
             first.kill()
             first.wait()
-        self.assert_exit(train(run, "--overwrite", train={"steps": 0}), 0)  # free again, even after a kill
+        self.assert_exit(train(run, "--overwrite", train={"steps": 0}), 0)  # the folder is free again, even after a kill
 
     def test_an_unexpanded_tilde_is_refused(self):
         study = self.folder / "s.yaml"
@@ -267,7 +267,7 @@ class Resume(support.Test):
         self.assertIn("train.tokens_per_batch: 16384 then, 512 now", result.stdout)
         self.assertIn("run.threads: 1 then, 2 now", (run / "log.txt").read_text())
         self.assertEqual(support.checkpoints(run), ["step-000010"])
-        self.assertIn("  steps: 2\n", (run / "config.yaml").read_text())  # says what holds now
+        self.assertIn("  steps: 2\n", (run / "config.yaml").read_text())  # prints the current settings
 
 
 class Report(support.Test):
@@ -318,7 +318,7 @@ class Report(support.Test):
             self.assertEqual(own.read_text(), there)
         self.assert_refused(keel("report", run, "-o", picture), 2, str(picture), "did not write it")
         self.assertEqual((page.read_text(), picture.read_text()), written)
-        stream = self.folder / "stdout"  # as /dev/stdout is one, which leads to a regular file here
+        stream = self.folder / "stdout"  # like /dev/stdout, which is a link to a regular file here
         stream.symlink_to("/proc/self/fd/1")
         with open(self.folder / "said", "w") as said:
             result = subprocess.run([support.KEEL, "report", run, "-o", stream], stdout=said, stderr=subprocess.PIPE, text=True)

@@ -53,7 +53,7 @@ class RunLength(own_files.Test):
         stopped = shutil.copytree(self.folder / "whole", self.folder / "stopped")
         for name in support.checkpoints(stopped)[-3:]:
             shutil.rmtree(stopped / "checkpoints" / name)
-        # With the user's file, or with the config.yaml of the run, which also has the steps.
+        # With the user's file, or with the run's config.yaml, which also has the steps.
         left = shutil.copytree(stopped, self.folder / "left")
         self.assert_exit(self.in_passes("stopped", "--resume", epochs=1, **schedule), 0)
         self.assert_same_run(stopped, self.folder / "whole")

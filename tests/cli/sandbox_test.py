@@ -1,10 +1,6 @@
-"""The code reward against programs that try to get out, to stay, or to take the machine with them; each many times.
-
-Once in the namespaces that the sandbox makes itself, and once in bubblewrap's.
-
-An attack that the sandbox must stop with an error prints "contained" only after it has seen that error, and the reward
-of that output is 1: so the attack did run, and did fail. An attack that must be cut off is worth 0.
-"""
+"""The code reward against programs that try to escape, to keep running, or to use up the machine; each many times. Runs once in the
+sandbox's own namespaces and once in bubblewrap. A program that the sandbox must stop with an error prints "contained" only after it got
+that error, and this output has the reward 1: so the attack was tried and failed. A program that must be killed has the reward 0."""
 
 import json
 import os
@@ -21,7 +17,7 @@ import support
 
 TIMES = support.count(2, 20)
 
-PRINTS = [{"input": "", "output": "contained"}]  # what tests ask of a program: to print this
+PRINTS = [{"input": "", "output": "contained"}]  # the test asks the program to print this
 
 PROGRAMS = support.sections(pathlib.Path(__file__).with_name("sandbox_programs.txt"))
 
@@ -35,7 +31,7 @@ CONTAINED, CUT_OFF, HELPERS = group("contained"), group("cut off"), group("helpe
 
 class Namespaces(support.Test):
     WAY, PREFIX, PYTHON = "namespaces", (), sys.executable
-    works = False  # seen once
+    works = False  # checked once
 
     def setUp(self):
         super().setUp()
@@ -58,7 +54,7 @@ class Namespaces(support.Test):
         pass
 
     def judge(self, rows, check=True, prefix=(), **options):
-        """The rewards of the rows, or, with check=False, how the program ended; `prefix` is a program that starts it."""
+        """Returns the rewards of the rows or, with check=False, the result of the process. `prefix` is a command that starts it."""
         path = self.folder / "rows.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         options = {"functions": f'["code:seconds={options.pop("seconds", 5)}"]', "python": self.PYTHON, "workers": 4, **options}
@@ -72,7 +68,7 @@ class Namespaces(support.Test):
         return [json.loads(line)["reward"] for line in result.stdout.splitlines()]
 
     def assert_worth(self, reward, programs, answer, times=TIMES, **options):
-        """Every program gets this reward every time; all are scored in one call, some in parallel."""
+        """Every program gets this reward every time; one call scores all of them, some in parallel."""
         rows = [{"completion": program, "answer": answer} for program in programs.values() for _ in range(times)]
         rewards = self.judge(rows, **options)
         for number, name in enumerate(programs):
@@ -80,11 +76,11 @@ class Namespaces(support.Test):
                 self.assertEqual(rewards[number * times:(number + 1) * times], [reward] * times)
 
     def sandboxed(self):
-        """Processes that run a program under test and come from this test."""
+        """The running test programs that this test started."""
         return self.own.running(b"-I\0-B\0")
 
     def assert_nothing_runs(self):
-        """Who was killed may take a moment to be gone; a survivor would stay."""
+        """A killed process may need a moment to end; a survivor would stay."""
         for _ in range(1000):
             if not self.sandboxed():
                 return
@@ -109,7 +105,7 @@ class Namespaces(support.Test):
         self.assertFalse((self.folder / "escaped").exists())
 
     def test_programs_that_must_be_killed(self):
-        self.assert_worth(0, CUT_OFF, PRINTS, times=support.count(1, 20), seconds=0.7)  # most of them keep a processor busy
+        self.assert_worth(0, CUT_OFF, PRINTS, times=support.count(1, 20), seconds=0.7)  # most of them keep a core busy
 
     def test_fake_results_are_not_accepted(self):
         self.assert_worth(0, group("forged"), ["assert f(1) == 2", "assert f(2) == 3"])
@@ -167,7 +163,7 @@ class Namespaces(support.Test):
 
 class Bubblewrap(Namespaces):
     works = False
-    # Root gives its rights away before bubblewrap shows Python's folders, which must be open to others.
+    # Root drops its rights before bubblewrap mounts Python's folders, which other users must be able to read.
     WAY, PREFIX = f"bubblewrap ({shutil.which('bwrap')})", (sys.executable, "-c", HELPERS["run without unshare(2)"])
     PYTHON = "/usr/bin/python3"
 

@@ -12,7 +12,7 @@ RUN = {"sft": {"steps": 6, "noisy_steps": 2}, "train": {"steps": 6}, "eval": {"e
        "checkpoint": {"every": 1, "keep": 2}, "reference": {"kl_coefficient": 0.05}}
 
 
-# Counts the prompts of evaluations, which have four samples.
+# Counts the evaluation prompts, which have four samples.
 OUTAGE = """
 seen = 0
 def reward(completions, **columns):
@@ -22,7 +22,7 @@ def reward(completions, **columns):
     return [None, *rewards[1:]] if len(completions) == 4 and seen > 4 else rewards
 """
 
-# Fails, as long as there is the file, in the third step: the calls before are for four prompts each, and ten to evaluate on.
+# While the file exists, fails in the third step: the earlier calls are for four prompts each, and ten evaluation prompts.
 FAILING = """
 import os
 calls = 0
@@ -60,7 +60,7 @@ class Saving(support.Test):
                              for run in (beside, waiting))
             self.assertEqual({k: len(v) for k, v in lines.items()}, {k: len(v) for k, v in wanted.items()})
         self.assertGreater(waited(beside, "time/checkpoint_write"), 0)
-        # Who waits for the disk waits for all of it.
+        # A foreground save waits for the whole write.
         self.assertGreaterEqual(waited(waiting, "time/checkpoint"), waited(waiting, "time/checkpoint_write"))
 
     def test_a_failed_background_save_stops_the_run_after_the_step(self):
@@ -70,13 +70,13 @@ class Saving(support.Test):
             self.assert_refused(result, 4, str(run / "checkpoints" / "step-000001"), "File too large", "ulimit -f")
             self.assertEqual(support.checkpoints(run), [])
             self.assertEqual([path.name for path in run.rglob("*.partial")], [])
-            # The step during which it failed is complete and recorded.
+            # The step during which the save failed is complete and recorded.
             self.assertEqual(len(support.read_jsonl(run / "metrics.jsonl")), 2 if background == "true" else 1)
 
 
 class TheBest(support.Test):
     def best_of(self, run):
-        """The step of the first of the best evaluations."""
+        """The step of the first evaluation with the best value."""
         rows = [row for row in support.read_jsonl(run / "metrics.jsonl") if row["phase"] == "eval"]
         return max(rows, key=lambda row: (row["eval/accuracy"], -row["step"]))["step"]
 
@@ -130,7 +130,7 @@ class TheBest(support.Test):
         self.assert_exit(train(whole, **settings), 0)
         self.assert_exit(train(run, **{**settings, "train": {"steps": 3}}), 0)
         self.assert_exit(train(run, "--resume", **settings), 0)
-        # It evaluates at its first end as well, as the whole one does there: every step.
+        # It also evaluates at its first end; the uninterrupted run evaluates every step.
         self.assert_same_run(run, whole)
         self.assertEqual(os.readlink(run / "checkpoints" / "best"), os.readlink(whole / "checkpoints" / "best"))
         self.assertEqual(support.checkpoints(run), support.checkpoints(whole))
@@ -148,7 +148,7 @@ class TheBest(support.Test):
         named = {**RUN, "checkpoint": {"best_metric": "eval/pass@4"}}
         parts = ('checkpoint.best_metric is "eval/pass@4"', "eval/accuracy, eval/reward", "eval.samples 1")
         self.assert_refused(train(run, **named), 2, *parts)
-        self.assertFalse(run.exists())  # before the warm-up
+        self.assertFalse(run.exists())  # before SFT
         self.assert_exit(train(run, **{**with_checkpoint(best_metric="auto"), "train": {"steps": 0}}), 0)
         self.assert_refused(train(run, "--resume", **named), 2, *parts)
 
@@ -208,7 +208,7 @@ class Failures(support.Test):
     """A failure during sampling or scoring loses no earlier step."""
 
     def assert_failed(self, result, part):
-        """By the reward, whose own words stand before the program's."""
+        """The error is the reward's, whose own message is printed before the program's."""
         self.assert_exit(result, 5)
         self.assertIn(part, result.stderr.partition("keel: ")[2])
 
@@ -246,7 +246,7 @@ class Failures(support.Test):
         self.assertNotIn("are valid", result.stderr)
 
     def test_without_threads_it_is_the_same_run(self):
-        """The stack of a new thread is as large as the limit on stacks: larger than any memory."""
+        """A new thread gets a stack as large as the limit, here more than any memory, so no thread can start."""
         settings = {**RUN, "rollout": {"staleness": 2}, "train": {"steps": 3}}
         whole, run = self.folder / "whole", self.folder / "run"
         self.assert_exit(train(whole, **settings), 0)

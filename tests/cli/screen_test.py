@@ -25,13 +25,13 @@ class Screen(support.Test):
             self.assertRegex(painted, COLOURS)
             text = COLOURS.sub("", painted)
             rewritten = REWRITTEN.findall(text)
-            lines = [line.rpartition("\x1b[K")[2] for line in text.split("\n")]  # as they stay
+            lines = [line.rpartition("\x1b[K")[2] for line in text.split("\n")]  # the lines that stay
             kept = [line for line in lines if line.startswith(("RL ", "SFT "))]
             self.assertGreater(len(rewritten), 8)  # SFT steps
             self.assertEqual([line[:6] for line in kept], ["RL 4/4"])
             self.assertLess(max(map(len, rewritten + kept)), columns)
             whole = [line for line in kept if re.fullmatch(r"RL \d/4  reward .*  divergence [\d.]+  length [\d.]+  mismatch [\d.e+-]+  [\d.]+ s", line)]
-            self.assertEqual(len(whole), 1 if columns == 200 else 0, kept)  # some 110 columns
+            self.assertEqual(len(whole), 1 if columns == 200 else 0, kept)  # about 110 columns
             head = lines[:next(i for i, line in enumerate(lines) if "self-test" in line)]
             self.assertLessEqual(max(map(len, head)), columns, head)
             chart = [line for line in text.splitlines() if "┤" in line or "┼" in line]
@@ -44,7 +44,7 @@ class Screen(support.Test):
         self.assert_exit(result, 0)
         self.assertNotRegex(result.stdout + result.stderr, "[\x1b\r\b]")
         self.assertRegex(result.stdout, "(?m)^RL 4/4 ")
-        self.assertLess(len(re.findall("(?m)^warm-up ", result.stdout)), 8)  # now and then
+        self.assertLess(len(re.findall("(?m)^warm-up ", result.stdout)), 8)  # only some steps are printed
 
     def test_colours_need_a_colour_terminal_and_can_be_disabled(self):
         evaluate = ["eval", support.QUICKSTART, *support.eval_settings(run={"dir": self.folder / "run"})]
@@ -68,7 +68,7 @@ class Screen(support.Test):
             self.assertNotIn("\r", text)
             for line in (before, after):
                 self.assertIn(line, loud.stdout)
-            times = re.compile(r"\d+\.\d+ s$|^\S+ ?", re.M)  # of a step, and of the clock in front
+            times = re.compile(r"\d+\.\d+ s$|^\S+ ?", re.M)  # the line of a step, after the clock
             self.assertEqual(*(times.sub("", (self.folder / name / "log.txt").read_text()).replace(name, "") for name in ("loud", run)))
 
     def test_quiet_evaluations_print_their_metrics(self):

@@ -1,4 +1,4 @@
-"""keel sft: invalid rows are refused by name with a fix, and time and memory are estimated."""
+"""keel sft: invalid rows are rejected with a fix, and time and memory are estimated."""
 
 import json
 
@@ -59,7 +59,7 @@ class SftRows(own_rows.Test):
         self.assert_exit(result, 0)
         self.assertRegex(result.stdout, r"memory +about .* weights, .* gradients and moments, .* activations of one micro-batch, plus the program itself")
         self.assertRegex(result.stdout, r"time +an update of about .* here, 5 measurements of the loss at about .* each, all about ")
-        rows = [sum(len(f"{message['role']}\n{message['content']}") + 3 for message in talk) - 1 for talk in TALKS]  # a token a byte, two marks a message
+        rows = [sum(len(f"{message['role']}\n{message['content']}") + 3 for message in talk) - 1 for talk in TALKS]  # one token per byte, two role tokens per message
         self.assertIn(f"assuming rows of {round(sum(rows) / len(rows))} tokens", result.stdout)
         adapter = self.sft(f"data.files=[{self.rows}]", "lora.rank=2", "--explain")
         self.assertNotIn("weight copies", adapter.stdout)

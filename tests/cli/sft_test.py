@@ -28,7 +28,7 @@ class Sft(own_rows.Test):
         self.assertLess(losses[-1], 0.7 * losses[0])
         self.assertEqual({row["sft/eval_tokens"] for row in rows if row["phase"] == "eval"}, {2 * 7})  # a digit and the stop token
         updates = [row for row in rows if row["phase"] == "sft"]
-        self.assertEqual([row["sft/tokens"] for row in updates], 21 * [2 * 4])  # 84 rows: no update is a part
+        self.assertEqual([row["sft/tokens"] for row in updates], 21 * [2 * 4])  # 84 rows: no update is smaller than the batch
         self.assertEqual(updates[-1]["sft/epoch"], 12)
         self.assertIn("Loss on held-out rows", result.stdout)
         told = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "-q", run="quiet").stdout.splitlines()
@@ -46,7 +46,7 @@ class Sft(own_rows.Test):
             self.assertEqual([row["optimizer/lr"] for row in support.metrics(self.folder / "run")], [rate])
 
     def test_resumes_to_the_same_bits_from_every_step(self):
-        """Updates of 3 rows out of 7, one of which is too long: passes end within updates, and the last has what is left."""
+        """Updates of 3 rows out of 7, one of which is too long: epochs end within updates, and the last update has the remaining rows."""
         long = [{"role": "user", "content": 300 * "x"}, {"role": "assistant", "content": "y"}]
         rows = self.write("some.jsonl", [{"messages": talk} for talk in [*TALKS[:3], long, *TALKS[3:]]])
         settings = [f"sft.files=[{rows}]", "sft.held_out=0.2", "sft.data_epochs=2.5", "sft.batch=3", "sft.max_tokens=200", "sft.schedule=cosine",
@@ -60,7 +60,7 @@ class Sft(own_rows.Test):
             again = shutil.copytree(self.folder / "whole", self.folder / "again")
             for step in steps[steps.index(last) + 1:]:
                 shutil.rmtree(again / "checkpoints" / step)
-            config = again / "config.yaml"  # says all that is needed, to either command
+            config = again / "config.yaml"  # the message is sufficient for either command
             self.assert_exit(support.keel("train" if last == steps[0] else "sft", config, f"run.dir={again}", "--resume"), 0)
             self.assertIsNone(support.difference(again, self.folder / "whole"))
             shutil.rmtree(again)
@@ -144,11 +144,11 @@ class Sft(own_rows.Test):
         self.assertIn("3 supervised updates of 32 rows", result.stdout)
         result = support.keel("train", config, *model, "--explain")
         self.assertIn("3 supervised updates of 32 rows", result.stdout)
-        for command in (["sft"], ["train", "train.steps=0"]):  # neither may take RL's moments for its own
+        for command in (["sft"], ["train", "train.steps=0"]):  # neither command may use RL's moments
             result = support.keel(command[0], self.folder / "run" / "config.yaml", *command[1:], "--resume")
             self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
             self.assertIn("has an RL phase", result.stderr)
-        alone = support.keel("sft", config, *model, f"run.dir={self.folder / 'alone'}")  # the first phase and nothing of the second
+        alone = support.keel("sft", config, *model, f"run.dir={self.folder / 'alone'}")  # the first phase without the second
         self.assert_exit(alone, 0)
         self.assertEqual([row["phase"] for row in support.metrics(self.folder / "alone")], 3 * ["sft"])
         for word in ("self-test", "reward   ", "evaluation"):
@@ -172,7 +172,7 @@ class Sft(own_rows.Test):
         self.assertIn("rollout.temperature does nothing: the run has no RL phase", result.stdout)
         memory = [re.search("memory .*", self.sft(f"data.files=[{self.rows}]", f"sft.batch={batch}", "train.tokens_per_batch=1000000", "--explain").stdout)[0]
                   for batch in (2, 7, 1000)]
-        self.assertEqual(memory[1], memory[2])  # of the rows that there are
+        self.assertEqual(memory[1], memory[2])  # of the available rows
         self.assertNotEqual(memory[0], memory[1])
 
     def test_refuses_settings_that_contradict(self):
@@ -215,7 +215,7 @@ class Sft(own_rows.Test):
             rows = self.write("weights.jsonl", [{"messages": [talk[0] | mark, talk[1] | mark, *talk[2:]]}])
             self.assert_exit(self.sft(f"data.files=[{rows}]", "--overwrite"), 0)
             self.assertEqual(support.metrics(self.folder / "run")[0]["sft/tokens"], 2)
-        # Within the prompt nothing is learned anyway.
+        # Prompt tokens have no loss anyway.
         rows = self.write("weights.jsonl", [{"prompt": [talk[0], talk[1] | {"loss": False}, talk[2]], "completion": talk[3:]}])
         self.assert_exit(self.sft(f"data.files=[{rows}]", "sft.loss_on=completion", "--overwrite"), 0)
         rows = self.write("weights.jsonl", [{"messages": [talk[0], talk[1] | {"weight": 0.5}, *talk[2:]]}])
@@ -242,10 +242,10 @@ class Sft(own_rows.Test):
         self.assertIn("message 2, the assistant's, is empty", self.refused(3, f"data.files=[{empty}]", "data.system_prompt=be brief"))
         self.assertIn("sft.prompt_key to a column of texts", self.refused(2, f"data.files=[{self.rows}]", "data.chat=never"))
         mixed = self.write("mixed.jsonl", [{"messages": talk} for talk in TALKS[:3]] + 2 * [{"messages": [user]}])
-        for seed in range(3):  # wherever in the pass the bad ones come
+        for seed in range(3):  # for any position of the bad rows in the epoch
             result = self.sft(f"data.files=[{mixed}]", "data.bad_rows=skip", f"run.seed={seed}", "--overwrite")
             self.assert_exit(result, 0)
-            self.assertEqual(result.stdout.count("2 rows skipped: bad"), 2)  # at the start and in the end
+            self.assertEqual(result.stdout.count("2 rows skipped: bad"), 2)  # at the start and at the end
         self.assertIn("7 are too long", self.refused(3, f"data.files=[{self.rows}]", "sft.max_tokens=5", "--overwrite"))
 
     def test_learns_from_texts(self):
@@ -253,8 +253,8 @@ class Sft(own_rows.Test):
         result = self.sft(f"data.files=[{rows}]", "sft.loss_on=all", "sft.max_tokens=5000")
         self.assert_exit(result, 0)
         self.assertIn("the model's chat template is not used", result.stdout)
-        self.assertIn("rows of at most 1024 tokens", result.stdout)  # which the model has positions for
-        self.assertEqual(support.metrics(self.folder / "run")[0]["sft/tokens"], 5)  # five bytes but for the first, and the stop token
+        self.assertIn("rows of at most 1024 tokens", result.stdout)  # the model has positions for all of them
+        self.assertEqual(support.metrics(self.folder / "run")[0]["sft/tokens"], 5)  # five bytes without the first, and the stop token
         long = self.write("long.jsonl", [{"prompt": 2000 * "a", "completion": "b"}])
         self.assertIn("all rows to measure the loss on were skipped", self.refused(3, f"data.files=[{rows}]", f"data.eval_files=[{long}]", "--overwrite"))
         mixed = self.write("mixed.jsonl", [{"prompt": "a", "completion": [{"role": "assistant", "content": "b"}]}])

@@ -22,7 +22,7 @@ TINY_NETWORK = ["base.model.hidden_size=16", "base.model.heads=2", "base.model.l
 
 
 def study_commands(file):
-    """The arguments of `keel study` in the header of a file."""
+    """The arguments of each `keel study` command in the header of a file."""
     return [shlex.split(line, comments=True)[2:] for line in re.findall(r"^#   (keel study .*)$", file.read_text(), re.MULTILINE)]
 
 
@@ -91,8 +91,8 @@ class StudyExamples(support.Test):
             self.assertEqual(variants, set(objectives(name)), table)
 
     def test_all_studies_run(self):
-        """The short form runs one with a vocabulary of thousands; the full form runs all without a pretrained model, and the sanity
-        test from its first command."""
+        """The short form runs one study with a vocabulary of thousands. The full form runs all studies without a pretrained model, and
+        the sanity test from its first command on."""
         place = pathlib.Path(shutil.copytree(STUDIES, self.folder / "examples" / "studies"))
         names = support.count(["divergences"], sorted(file.stem for file in STUDIES.glob("*.yaml") if file.stem != "real_model"))
         for name in names:

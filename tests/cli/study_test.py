@@ -58,7 +58,7 @@ class StudyTest(unittest.TestCase):
         for row in rows:
             steps = [line for line in metrics(out / "runs" / f"{row['variant']}-{row['seed']}") if line["phase"] == "rl"]
             self.assertEqual(len(steps), 4)
-            self.assertEqual(float(row["final"]), steps[-1]["reward/mean"])  # a third of four steps is one
+            self.assertEqual(float(row["final"]), steps[-1]["reward/mean"])  # a third of four steps, rounded down
             self.assertEqual(float(row["early"]), steps[0]["reward/mean"])
             self.assertEqual(float(row["policy/entropy"]), steps[-1]["policy/entropy"])
         # The mean over seeds with a t interval: 12.7062 is the 97.5 % quantile with one degree of freedom.
@@ -81,7 +81,7 @@ class StudyTest(unittest.TestCase):
         config = yaml.safe_load((out / "configs" / "grpo-1.yaml").read_text())
         self.assertEqual(config["model"], {"path": str(out / "runs" / "warm-up-1")})
         self.assertNotIn("sft", config)
-        # The page has a named panel per variant, also in a file.
+        # The page has a named panel per variant; a file of its own has the same figure.
         curves = (out / "curves.svg").read_text()
         self.assertIn(curves, (out / "study.html").read_text())
         drawing = xml.etree.ElementTree.fromstring(curves)
@@ -95,7 +95,7 @@ class StudyTest(unittest.TestCase):
             run.rename(self.folder / run.name)
         self.assertIn("6 of 6 runs are already done", self.run_study().stdout)
         self.assertEqual((out / "table.md").read_text(), table)
-        # A new variant needs the warm-ups again.
+        # A new variant needs the SFT runs again.
         self.study["variants"]["ppo"] = {"objective": {"method": "ppo"}}
         self.run_study()
         self.assertEqual([row for row in self.rows() if row["variant"] != "ppo"], rows)
@@ -112,7 +112,7 @@ class StudyTest(unittest.TestCase):
         self.assertNotIn("policy/entropy", self.rows()[0])
         self.run_study()
         self.assertEqual((out / "table.md").read_text(), table)
-        # It agrees with itself, and not with a study with other rewards.
+        # The study agrees with itself, and not with a study that has other rewards.
         runs = out / "runs.csv"
         result = self.run_study("--compare", str(runs))
         self.assertIn("no difference found", result.stdout)
@@ -186,7 +186,7 @@ class StudyTest(unittest.TestCase):
         networks = len(list((self.folder / "kept").rglob("*.safetensors")))
         self.run_study("study.keep_checkpoints=false", "variants.grpo.optimizer.lr=0.5", code=2)  # changes nothing
         self.assertEqual(len(list((self.folder / "kept").rglob("*.safetensors"))), networks)
-        for folder in ("out", "kept"):  # without them from the start, and with them before
+        for folder in ("out", "kept"):  # first without checkpoints from the start, then with existing ones
             self.study["study"] |= {"dir": str(self.folder / folder), "keep_checkpoints": False}
             self.run_study()
             self.assertEqual((self.folder / folder / "runs.csv").read_text(), kept)
@@ -216,7 +216,7 @@ class StudyTest(unittest.TestCase):
         self.assertIn("train.stps", self.run_study("base.train.stps=3", code=2).stderr)
 
     def test_folder_and_seed_of_a_base_file_are_ignored(self):
-        """Files of keel import have both."""
+        """Files of keel import have both keys."""
         base, self.study["base"] = self.study["base"], "base.yaml"
         named = {"run": {**base["run"], "dir": str(self.folder / "elsewhere"), "seed": 42}}
         (self.folder / "base.yaml").write_text(yaml.safe_dump(base | named))
@@ -236,7 +236,7 @@ class StudyTest(unittest.TestCase):
         self.study["base"]["reward"] = {"functions": [f"python:{reward}:own"]}
         self.run_study()
         self.assertEqual({row["final"] for row in self.rows()}, {"1"})
-        # Another warm-up: the runs that start from it are repeated.
+        # Another SFT: the runs that start from it are repeated.
         entropy = [row["policy/entropy"] for row in self.rows()]
         self.assertIn("another warm-up", self.run_study("base.sft.steps=12", code=2).stderr)
         self.run_study("base.sft.steps=12", "--overwrite")
@@ -296,7 +296,7 @@ class StudyTest(unittest.TestCase):
         self.assertIn("1 of 1 runs are already done", self.run_study("study.seeds=1").stdout)
 
     def test_input_files_changed_during_a_study_stop_it(self):
-        """Checked when a run starts and when it ends; and after an interrupted --overwrite no old run counts as a new one."""
+        """Checked when a run starts and when it ends. After an interrupted --overwrite no old run counts as a new one."""
         own, file, out = self.folder / "own.py", self.folder / "small.yaml", self.folder / "out"
         text = "def own(completions, **columns):\n    return [1.0] * len(completions)\n"
         own.write_text(text)

@@ -228,7 +228,7 @@ class Descendants:
         ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
     def all(self):
-        """The running ones; zombies have ended."""
+        """The running ones, without zombies."""
         parents = {}
         for entry in pathlib.Path("/proc").iterdir():
             try:
@@ -332,8 +332,8 @@ def verify_checkpoint(folder):
 
 
 def change_state(checkpoint, without=(), format=None, config=None, unset=(), **fields):
-    """Changes a checkpoint's state and its settings ({section: {key: value}}; removes those of `unset`, as from an older
-    program), and writes a matching manifest, optionally with another format number."""
+    """Changes a checkpoint's state and settings ({section: {key: value}}), and writes a matching manifest, optionally with another
+    format number. `unset` removes settings, as if an older program had written the checkpoint."""
     checkpoint = pathlib.Path(checkpoint)
     state = json.loads((checkpoint / "state.json").read_text())
     state["state"].update(fields)

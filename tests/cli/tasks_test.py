@@ -11,7 +11,7 @@ INSTRUCTION = '\nEnd with "####" and the answer.\n'
 
 
 def value(expression):
-    """A formula's value in exact fractions; the text was matched against a pattern."""
+    """The value of a formula in exact fractions; a pattern has checked the text."""
     assert re.fullmatch(r"[0-9+\-*/() ]*", expression), expression
     return eval(re.sub(r"\d+", lambda m: f"Fraction({m[0]})", expression), {"Fraction": Fraction})
 

@@ -11,8 +11,8 @@ import support
 
 
 def on_terminal(*arguments, columns=80, both=True, **environment):
-    """The exit code and the text that a pseudo-terminal gets, byte for byte: no newline becomes two. Of standard error only
-    where it is to have both."""
+    """Returns the exit code and the exact bytes that a pseudo-terminal gets: newlines are not changed. Standard error is included only
+    if requested."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     modes = termios.tcgetattr(theirs)
@@ -26,7 +26,7 @@ def on_terminal(*arguments, columns=80, both=True, **environment):
     while True:
         try:
             piece = os.read(ours, 4096)
-        except OSError:  # how a pseudo-terminal says that the other side is closed
+        except OSError:  # a pseudo-terminal's error after the other side has closed
             break
         if not piece:
             break

@@ -1,5 +1,4 @@
-"""From the rows of a token record and what its file says of the step alone, every method's decisions come out again, with
-the bits that training computed."""
+"""Recomputes every method's decisions from the rows and the metadata of a token record: they equal those of training bit for bit."""
 
 import itertools
 import json
@@ -25,7 +24,7 @@ RUN = {"sft": {"steps": 0, "noisy_steps": 0}, "optimizer": {"lr": 0.02}, "train"
 
 
 def decided_again(file, update):
-    """keel.token_coefficients of the rows of one update, which are whole sequences one after another."""
+    """keel.token_coefficients of the rows of one update, whose sequences are complete and in order."""
     said = json.loads(file.schema_arrow.metadata[b"keel.step"])
     table = file.read()
     table = table.filter(pyarrow.compute.equal(table["update"], update))
@@ -38,7 +37,7 @@ def decided_again(file, update):
     parameters = dict(said["parameters"])
     divergence = parameters.get("divergence", "")
     values = None
-    if divergence.startswith(("topk", "full")):  # recorded as numbers: an exact divergence is taken as it is given
+    if divergence.startswith(("topk", "full")):  # recorded as numbers: the operator uses an exact divergence as given
         last = "_replace_last" if divergence.startswith("topk") and parameters.get("support") == "replace_last" else ""
         values = column(divergence + last)
         parameters["divergence"] = divergence.replace("topk", "full")

@@ -1,5 +1,5 @@
-"""Token records, as pyarrow reads them: every number of a row is what the objective saw and did, by the methods' own
-formulas in float64, and a run leaves the same rows however it came to its end."""
+"""Token records read by pyarrow: every value of a row is what the objective read or computed, by the methods' formulas in float64. A run
+leaves the same rows however it ended."""
 
 import functools
 import json
@@ -36,7 +36,7 @@ def files(run):
 
 
 def rows(run):
-    """All columns as arrays; what is null is NaN."""
+    """All columns as arrays, with NaN for null."""
     table = pyarrow.concat_tables([pyarrow.parquet.read_table(path) for path in files(run)])
     return {name: table[name].to_numpy() for name in table.column_names}
 
@@ -48,7 +48,7 @@ def facts(path):
 
 
 def sections(**more):
-    """Settings of a run with rewards that differ, by length, and updates so large that some tokens are held back."""
+    """Settings of a run with rewards that differ by length, and updates so large that some tokens are masked."""
     result = {"optimizer": {"lr": 0.02}, "train": {"steps": STEPS, "epochs": EPOCHS}, "eval": {"prompts": 0},
               "reward": {"overlong_buffer": 30}, "record": {"tokens": "every_step"}}
     for section, keys in more.items():
@@ -62,7 +62,7 @@ METHODS = {"dppo_tv": {"delta": 0.02}, "dppo_kl": {"delta": 0.005}, "grpo": {}, 
 
 @functools.cache
 def run_of(method, **more):
-    """A run that several tests look at."""
+    """A run shared by several tests."""
     run = SHARED / method
     result = train(run, **sections(objective={"method": method, **METHODS.get(method, {})}, **more))
     assert result.returncode == 0, result.stderr
@@ -114,14 +114,14 @@ class Columns(Recorded):
                 self.assertEqual(np.max(t["divergence"]), np.float32(row["trust_region/divergence_max"]))
                 self.close(np.mean(t["entropy"], dtype=np.float64), row["policy/entropy"], rtol=1e-12)
                 held_back += np.sum(t["outside"])
-            self.assertGreater(held_back, 20, name)  # there was something to see
+            self.assertGreater(held_back, 20, name)  # the test is not vacuous
 
     def test_completions_are_whole_and_in_order_in_every_epoch(self):
         t = rows(run_of("dppo_tv"))
         keys = np.stack([t["step"], t["update"], t["rollout"]], 1)
         begins = np.flatnonzero(np.any(keys[1:] != keys[:-1], 1)) + 1
         parts = np.split(np.arange(len(keys)), begins)
-        self.assertEqual(len(parts), STEPS * EPOCHS * COMPLETIONS)  # contiguous, and once in an epoch
+        self.assertEqual(len(parts), STEPS * EPOCHS * COMPLETIONS)  # contiguous, and once per epoch
         texts = {}
         for part in parts:
             np.testing.assert_array_equal(t["position"][part], np.arange(len(part)))
@@ -146,7 +146,7 @@ class Columns(Recorded):
 
 
 class Decisions(Recorded):
-    """Formulas from the papers (docs/methods.md), in float64, from a row's own numbers and the file's parameters."""
+    """Formulas from the papers (docs/methods.md), in float64, from a row's own values and the file's parameters."""
 
     def read(self, run):
         t = rows(run)
@@ -158,7 +158,7 @@ class Decisions(Recorded):
         return facts(files(run)[0]), t, np.exp(log_mu), np.exp(log_pi), t["advantage"].astype(np.float64), np.exp(log_pi - log_mu)
 
     def assert_masked(self, t, blocked, distance, threshold, ratio, advantage):
-        """But for tokens so near to the threshold that rounding decides."""
+        """Ignores tokens so near to the threshold that rounding decides."""
         clear = np.abs(distance - threshold) > 2e-6
         self.assertGreater(np.sum(blocked & clear), 10)
         np.testing.assert_array_equal(~t["kept"][clear], blocked[clear])
@@ -204,11 +204,11 @@ class Decisions(Recorded):
         self.assertEqual(said["top_k"], 4)
         np.testing.assert_array_equal(t["divergence"], t["topk_tv"])
         for union, last in (("topk_tv", "topk_tv_replace_last"), ("topk_kl", "topk_kl_replace_last")):
-            self.assertTrue(0.1 < np.mean(t[union] == t[last]) < 1)  # where the token is among the likeliest
-        self.assertTrue(np.all(t["topk_tv"] >= np.abs(pi - mu) - 2e-6))  # a finer partition has more
-        self.assertTrue(np.all(t["topk_tv"] <= np.sqrt(t["topk_kl"] / 2) + 2e-3))  # Pinsker
+            self.assertTrue(0.1 < np.mean(t[union] == t[last]) < 1)  # where the token is among the top K
+        self.assertTrue(np.all(t["topk_tv"] >= np.abs(pi - mu) - 2e-6))  # a finer partition has a larger divergence
+        self.assertTrue(np.all(t["topk_tv"] <= np.sqrt(t["topk_kl"] / 2) + 2e-3))  # Pinsker's inequality
         self.assertTrue(np.isnan(t["full_tv"]).all())
-        # The pull to the reference by k3: the gradient of -beta (e^d - 1 - d), d = log ref - log pi, is beta (e^d - 1).
+        # The reference KL by k3: the gradient of -beta (e^d - 1 - d), d = log ref - log pi, is beta (e^d - 1).
         pull = said["kl_coefficient"] * np.expm1(t["log_reference"].astype(np.float64) - t["log_pi"])
         self.assertGreater(np.abs(pull).max(), 0.01)
         self.close(t["coefficient"], np.where(t["kept"], ratio * advantage, 0) + pull, atol=2e-6)
@@ -218,7 +218,7 @@ class Decisions(Recorded):
         self.assert_exit(train(run, **sections(objective={"method": "minirl"}, rollout={"weights": "exact"})), 0)
         said, t, mu, pi, advantage, ratio = self.read(run)
         low, high = said["parameters"]["low"], said["parameters"]["high"]
-        self.close(t["log_recomputed"], t["log_mu"].astype(np.float64), atol=1e-4)  # one engine
+        self.close(t["log_recomputed"], t["log_mu"].astype(np.float64), atol=1e-4)  # the sampler and the trainer are the same engine
         self.close(np.exp(t["log_other_recomputed"].astype(np.float64)), -np.expm1(t["log_recomputed"].astype(np.float64)), atol=1e-6)
         own = np.exp(t["log_pi"].astype(np.float64) - t["log_recomputed"])
         blocked = ((advantage > 0) & (own > 1 + high)) | ((advantage < 0) & (own < 1 - low))
@@ -272,8 +272,8 @@ class Sampled(Recorded):
         choice = self.choice(run)
         self.assertEqual([step for step, _ in choice], [WARM_UP + 1] * 16 + [WARM_UP + 11] * 16)
         places = [tuple(sorted(rollout % (2 * COMPLETIONS) for s, rollout in choice if s == step)) for step in sorted({s for s, _ in choice})]
-        self.assertGreater(len(set(places)), 1)  # others in every step
-        # The rows of all are the same bits.
+        self.assertGreater(len(set(places)), 1)  # another choice in every step
+        # The chosen rows are bitwise equal to those of the full record.
         everything, some = rows(self.drawn("all", objective={"delta": 0.02}, record={"tokens": "all"})), rows(run)
         wanted = set(choice)
         chosen = np.array([key in wanted for key in zip(everything["step"], everything["rollout"])])

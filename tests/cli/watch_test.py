@@ -20,7 +20,7 @@ from watched import Server, require_server, write_run
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "browser"))
 try:
     import made_runs
-except ImportError:  # without pyarrow there are no records to be made
+except ImportError:  # without pyarrow the test cannot write records
     made_runs = None
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW")
@@ -34,7 +34,7 @@ def only(state):
 
 
 class Requests(support.Test):
-    """Of a server for two runs in a folder, which all these tests share."""
+    """Requests to a server for two runs in a folder, which all these tests share."""
 
     @classmethod
     def setUpClass(cls):
@@ -46,10 +46,10 @@ class Requests(support.Test):
 
     @classmethod
     def tearDownClass(cls):
-        assert cls.server.end() == 0  # asked to end, it has done what it was to do
+        assert cls.server.end() == 0  # a requested stop is a success
 
     def assert_guarded(self, headers):
-        """The headers that every answer has, once each."""
+        """The headers that every response has, once each."""
         names = [name for name, _ in headers]
         self.assertEqual(len(names), len(set(names)), names)
         self.assertEqual({**dict(headers), **ALWAYS}, dict(headers))
@@ -152,7 +152,7 @@ class Requests(support.Test):
         self.assertNotIn("content-encoding", dict(headers))
 
     def test_slow_clients_are_disconnected_and_do_not_block_others(self):
-        slow = [self.server.connect() for _ in range(20)]  # more than are served at a time
+        slow = [self.server.connect() for _ in range(20)]  # more clients than the server handles at once
         begin = time.monotonic()
         for client in slow:
             client.sendall(b"GET / HT")
@@ -231,11 +231,11 @@ class Places(support.Test):
         self.assert_refused(refused, 2, f"--port: {first.port} is in use on 127.0.0.1", "--port 0")
 
     def test_without_free_ports_a_fix_is_printed(self):
-        host = "127.0.0.2"  # this machine as well, and no other test serves there
+        host = "127.0.0.2"  # also this machine, and no other test uses it
         with contextlib.ExitStack() as taken:
             for port in range(8335, 8355):
                 holder = taken.enter_context(socket.socket())
-                with contextlib.suppress(OSError):  # someone else has it
+                with contextlib.suppress(OSError):  # another process uses it
                     holder.bind((host, port))
                     holder.listen()
             self.assert_refused(keel("watch", self.run_folder, "--host", host), 2,
@@ -247,7 +247,7 @@ class Places(support.Test):
 
 
 class Lives(support.Test):
-    """What becomes of runs while they are watched."""
+    """Runs that change while they are watched."""
 
     def serve(self, *arguments):
         server = Server(self.folder / "output", *arguments, "--port", "0")
@@ -265,7 +265,7 @@ class Lives(support.Test):
         state = only(server.wait_for(lambda state: only(state)["state"] == "ended"))
         self.assertEqual(state["step"], 7)
         self.assertIn("is another run now", state["text"])
-        self.wait_for_page(server, "0.7")  # which is made at most once a second
+        self.wait_for_page(server, "0.7")  # a page is rendered at most once per second
         for sentence in ("run: was removed", "run: is another run now"):
             self.assertIn(sentence, server.said())
 
@@ -300,7 +300,7 @@ class Lives(support.Test):
             made_runs.write_records(run, step, made_runs.completion(step, 0, 1, step, 1.0, tokens))
 
         def shown():
-            """Words of the recorded completions, and whether a file is not read."""
+            """The words of the recorded completions, and whether a file could not be read."""
             page = server.ask("/")[2].decode()
             data = re.search('<script type="application/json" id="records-0-data">(.*?)</script>', page)
             return (sorted(json.loads(data[1])["texts"]) if data else [], "Not read: " in page)
@@ -317,7 +317,7 @@ class Lives(support.Test):
         wait_until_shown(["one", "two"], False)
         record(5, "three")
         record(7, "four")
-        (run / "tokens" / "step-00000007.parquet").rename(run / "tokens" / "step-00000007.parquet.partial")  # is being written
+        (run / "tokens" / "step-00000007.parquet").rename(run / "tokens" / "step-00000007.parquet.partial")  # the file is still being written
         wait_until_shown(["one", "three", "two"], False)
         (run / "tokens" / "step-00000007.parquet.partial").unlink()
         (run / "tokens" / "step-00000005.parquet").unlink()  # as --resume does
@@ -334,7 +334,7 @@ class Lives(support.Test):
         write_run(self.folder / "runs" / "new")
         self.assertNotEqual(server.wait_for(lambda state: state["runs"])["version"], before)
         self.assertIn(b'href="?run=new"', server.ask("/")[2])
-        shutil.rmtree(self.folder / "runs" / "new")  # a page that shows it waits for it to come back
+        shutil.rmtree(self.folder / "runs" / "new")  # a page that shows the run waits for it to return
         server.wait_for(lambda state: only(state)["state"] == "gone")
         self.assertEqual(server.ask("/?run=new")[0], 200)
         write_run(self.folder / "runs" / "new", done=True)
@@ -342,8 +342,8 @@ class Lives(support.Test):
 
     def test_watching_does_not_change_training(self):
         plain, run, reward = self.folder / "plain", self.folder / "watched", self.folder / "reward.py"
-        # Its reward program is killed with its descendants, but the server is not. After the first record it waits until a page
-        # with it was seen, however busy the machine is.
+        # The reward program is killed with its descendants, but the server is not. After the first record the program waits until
+        # a page with that record was requested, even on a busy machine.
         hold = self.folder / "hold"
         reward.write_text("import pathlib, time\n"
                           f"HOLD, TOKENS = pathlib.Path({str(hold)!r}), pathlib.Path({str(run / 'tokens')!r})\n"

@@ -12,7 +12,7 @@ from support import keel, start
 
 
 def write_run(folder, steps=3, run="one", done=False, samples=()):
-    """A folder as a run leaves it: rows, samples, what it was made of, and a newest checkpoint."""
+    """Writes a folder like a run's: rows, samples, used.json and a newest checkpoint."""
     folder = pathlib.Path(folder)
     checkpoint = folder / "checkpoints" / f"step-{steps:06}"
     checkpoint.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def write_run(folder, steps=3, run="one", done=False, samples=()):
 
 
 def require_server():
-    """A build that cannot serve pages says how to get one that can, and there is nothing else to test."""
+    """Skips the test if this build cannot serve pages, after checking that the error has a fix."""
     said = keel("watch", "nowhere").stderr
     if "cannot serve pages" in said:
         assert "-DKEEL_WATCH=ON" in said and "keel report RUN" in said, said
@@ -36,7 +36,7 @@ def require_server():
 
 
 class Server:
-    """`keel watch` of some folders; `address` is what it printed."""
+    """`keel watch` of some folders; `address` is the printed one."""
 
     def __init__(self, output, *arguments):
         self.process = start(output, "watch", *arguments)
@@ -61,7 +61,7 @@ class Server:
         return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     def send(self, request):
-        """Bytes there and all bytes back: (status, headers in small letters, body); status 0 where it only closed."""
+        """Sends bytes and reads the whole response: (status, headers with lower-case names, body); status 0 if the server only closed."""
         with self.connect() as client:
             try:
                 client.sendall(request)
@@ -85,7 +85,7 @@ class Server:
         return json.loads(body)
 
     def wait_for(self, condition, seconds=60):
-        """The state as soon as the condition holds of it."""
+        """Returns the state once the condition is true for it."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             state = self.state()

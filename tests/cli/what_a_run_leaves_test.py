@@ -31,7 +31,7 @@ TOKEN_ARRAYS = ("tokens", "behavior_logp", "logp", "coefficient", "kept", "diver
 
 
 class Links(html.parser.HTMLParser):
-    """Whatever a page would fetch from elsewhere."""
+    """Everything that a page would load from elsewhere."""
 
     def __init__(self):
         super().__init__()
@@ -47,7 +47,7 @@ class Links(html.parser.HTMLParser):
 
 
 class Parts(html.parser.HTMLParser):
-    """The policy of a page, the texts of its scripts and styles, and attributes that would be either."""
+    """The content security policy of a page, its scripts and styles, and attributes that act as either."""
 
     def __init__(self, text):
         super().__init__()
@@ -68,7 +68,7 @@ class Parts(html.parser.HTMLParser):
 
     def handle_data(self, data):
         if self.inside:
-            self.texts[self.inside][-1] += data  # which may come in pieces
+            self.texts[self.inside][-1] += data  # data may come in several pieces
 
 
 class FinishedRun(support.Test):
@@ -88,10 +88,10 @@ class FinishedRun(support.Test):
     def test_the_written_configuration_reproduces_the_run(self):
         again = keel("train", self.run / "config.yaml", "--explain")
         self.assert_exit(again, 0)
-        measured = r"  time  .*\n .*\n"  # on the machine, each time
+        measured = r"  time  .*\n .*\n"  # measured on the machine
         self.assertEqual(re.sub(measured, "", again.stdout), re.sub(measured, "", train(self.run, "--explain").stdout))
         self.assertRegex(again.stdout, measured)
-        # And to the last bit: the run that this file describes is the same run.
+        # The run that this file describes is bitwise equal.
         self.assert_exit(keel("train", self.run / "config.yaml", f"run.dir={self.folder / 'again'}"), 0)
         self.assert_same_run(self.folder / "again", self.run)
         text = (self.run / "config.yaml").read_text()
@@ -120,17 +120,17 @@ class FinishedRun(support.Test):
         rl = [row for row in rows if row["phase"] == "rl"]
         self.assertEqual({row["certificate/divergence"] for row in rl}, {"binary_tv"})
         self.assertTrue(all(row["optimizer/grad_norm"] > 0 for row in rl))
-        for row in rl:  # Theorem 3.2: what is gained, less the smaller penalty
+        for row in rl:  # Theorem 3.2: the gain minus the smaller penalty
             penalty = min(row["certificate/max_penalty"], row["certificate/average_penalty"])
             self.assertAlmostEqual(row["certificate/bound"], row["certificate/gain"] - penalty, places=9)
-        # 8 updates of the warm-up, then 2 per step; 26 words, so that no entropy is above log 26.
+        # 8 updates of SFT, then 2 per step; 26 words, so no entropy exceeds log 26.
         self.assertEqual([r["updates"] for r in rows if r["phase"] == "rl"], [10, 12, 14, 16])
         self.assertTrue(all(0 <= r["reward/mean"] <= 1 and 0 <= r["policy/entropy"] <= math.log(26) + 1e-6
                             for r in rows if r["phase"] == "rl"))
 
     def test_warns_about_steps_without_an_update(self):
         run = self.folder / "cut_off"
-        # Single tokens, and so few that none happens to be the stop token.
+        # Single tokens, so few that none happens to be the stop token.
         result = train(run, train={"mask_truncated": "true", "prompts_per_step": 1, "sequences_per_update": 2},
                        rollout={"max_new_tokens": 1, "samples_per_prompt": 2})
         self.assert_exit(result, 0)
@@ -189,7 +189,7 @@ class FinishedRun(support.Test):
             self.assertEqual(len(texts), 1, tag)
             digest = base64.b64encode(hashlib.sha256(texts[0].encode()).digest()).decode()
             self.assertEqual(directives.pop(f"{tag}-src"), f"'sha256-{digest}'")
-        self.assertEqual(set(directives.values()), {"'none'"})  # and nothing that allows more
+        self.assertEqual(set(directives.values()), {"'none'"})  # and no directive that allows more
 
     def test_runs_of_one_name_are_labelled_by_their_folders(self):
         twin = self.folder / "twin" / self.run.name
@@ -222,7 +222,7 @@ class FinishedRun(support.Test):
 
 class Terminal(support.Test):
     def output(self, term="xterm", **changes):
-        """What a pseudo-terminal gets of a small run."""
+        """The output of a small run on a pseudo-terminal."""
         code, text = on_terminal("train", support.QUICKSTART, "--overwrite", *support.settings(run={"dir": self.folder / "run"}), TERM=term, **changes)
         self.assertEqual(code, 0, text)
         return text
@@ -238,7 +238,7 @@ class Terminal(support.Test):
 
     @staticmethod
     def kept(text):
-        """The lines that stay, without times."""
+        """The lines that stay on the screen, without times."""
         return [re.sub(r"\d+\.\d\d s", "", re.sub(r".*\x1b\[K", "", line)) for line in text.split("\n")]
 
     def test_a_dumb_terminal_gets_plain_lines(self):

@@ -1,7 +1,5 @@
-"""What the tests of pages share on the side of Python: a script of this folder is run by node, with a real browser.
-
-A test makes its page (or starts a server), then calls run_script("NAME.mjs", argument, ...). The script imports browser.mjs.
-"""
+"""Helpers of the page tests: node runs a script of this folder, which drives a real browser. A test creates its page (or starts a
+server), then calls run_script("NAME.mjs", argument, ...). The script imports browser.mjs."""
 
 import pathlib
 import shutil
@@ -17,7 +15,7 @@ CHROMIUM = "/usr/bin/chromium"
 
 
 def require_browser():
-    """Without a browser and what drives it the test is over."""
+    """Skips the test without a browser or its driver."""
     driver = packages.folder_of("browser") / "node_modules" / "playwright-core"
     if not shutil.which("node") or not pathlib.Path(CHROMIUM).exists():
         packages.skip("node or chromium is not there; scripts/bootstrap.sh --tests installs them where they can be had")
@@ -25,7 +23,7 @@ def require_browser():
 
 
 def run_script(name, *arguments, seconds=120):
-    """Runs tests/browser/NAME; what it prints is printed. Its exit code other than 0 ends the test with 1."""
+    """Runs tests/browser/NAME and prints its output. If it fails, this test exits with 1."""
     driver = require_browser()
     command = ["node", str(ROOT / "tests" / "browser" / name), *map(str, arguments)]
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "KEEL_BROWSER": CHROMIUM,

@@ -1,4 +1,4 @@
-"""Run folders that no training wrote: metrics, samples and token records with numbers that a test knows."""
+"""Synthetic run folders: metrics, samples and token records with known values."""
 
 import json
 import math
@@ -18,7 +18,7 @@ HIGH, LOW = 0.2, 0.15
 
 
 def token(text, mu, pi, advantage, entropy=0.5, **more):
-    """A token as dppo_tv decides about it, with thresholds of HIGH (A > 0) and LOW."""
+    """A token with the decision of dppo_tv for the thresholds HIGH (A > 0) and LOW."""
     threshold = HIGH if advantage > 0 else LOW
     blocked = advantage * (pi - mu) > 0 and abs(pi - mu) > threshold
     return {"token": text, "token_id": sum(map(ord, text[:8])) % 50000, "log_mu": math.log(mu), "log_pi": math.log(pi),
@@ -27,7 +27,7 @@ def token(text, mu, pi, advantage, entropy=0.5, **more):
 
 
 def completion(step, update, prompt, rollout, reward, tokens):
-    """Its rows."""
+    """The rows of a completion."""
     own = {"step": step, "update": update, "prompt": prompt, "group": prompt, "rollout": rollout, "policy_version": step, "reward": reward}
     return [{**own, "position": position, **row} for position, row in enumerate(tokens)]
 

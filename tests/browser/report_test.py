@@ -1,5 +1,5 @@
-"""report.html in a real browser: clicks, filters, the reader of completions, hostile texts, the plane of pi and mu, and a page of
-1,000 steps and 100,000 recorded tokens. report.mjs looks; this makes the runs, and says what is to be seen."""
+"""report.html in a real browser: clicks, filters, the reader of completions, hostile texts, the plane of pi and mu, and a page of 1,000
+steps and 100,000 recorded tokens. This script creates the runs and the expected values; report.mjs checks the page."""
 
 import json
 import math
@@ -26,7 +26,7 @@ HOSTILE_PROMPT = "".join(text for text in HOSTILE if len(text) < 100)
 
 
 def report(page, *runs):
-    """Writes the report of these runs; returns it with what was said on the terminal."""
+    """Writes the report of these runs; returns its path and the terminal output."""
     result = keel("report", *runs, "-o", page)
     if result.returncode:
         raise AssertionError(result.stdout + result.stderr)
@@ -52,13 +52,13 @@ def small_run(folder):
             rows += completion(step, update, 1, step * 10 + 1, 0.0, [
                 token("so", 0.5, 0.5 - moved, -1), token("needle", 0.001, 0.001, -1, entropy=2.5)])
             rows += completion(step, update, 2, step * 10 + 2, 0.5, [token(text, 0.5, 0.5, 0.25) for text in HOSTILE])
-        # As files of before, the second has no prompts.
+        # the second one has no prompts, like files of older versions
         write_records(run, step, rows, **({"prompts": {"1": "1 + 1 =\n", "2": HOSTILE_PROMPT}} if step == 11 else {}))
     return run
 
 
 def large_run(folder):
-    """1,000 steps, of which a hundred are recorded: 20 completions of 50 tokens each, 100,000 tokens."""
+    """1,000 steps, of which 100 are recorded: 20 completions of 50 tokens each, 100,000 tokens."""
     draws = random.Random(7)
     words = [f" word{i}" for i in range(2000)]
 

@@ -1,4 +1,4 @@
-"""`keel watch` in a real browser, of a training that runs meanwhile: the page follows it, and says when it has ended."""
+"""`keel watch` in a real browser during a training run: the page follows the run and shows its end."""
 
 import importlib.util
 import pathlib

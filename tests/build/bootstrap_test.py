@@ -1,8 +1,6 @@
-"""scripts/bootstrap.sh on fake machines: installed packages, messages, and errors.
-
-A machine is a folder of programs, the only one on PATH: real ones where they do no harm, and stand-ins for apt-get,
-dpkg-query, sudo, python3 and pip that write down how they were called. Nothing is installed and no network is used.
-"""
+"""scripts/bootstrap.sh on fake machines: installed packages, messages, and errors. A machine is a folder of programs, the only one on
+PATH: harmless real programs, and replacements of apt-get, dpkg-query, sudo, python3 and pip that log their arguments. Nothing is
+installed and no network is used."""
 
 import os
 import pathlib
@@ -33,7 +31,7 @@ for word; do
 done
 exit 0
 """
-# Stands in for the system's python3 and that of the venv.
+# Replaces the system's python3 and that of the venv.
 PYTHON = """#!/usr/bin/env bash
 case "$0 $*" in
   *" -m venv "*)
@@ -201,7 +199,7 @@ def a_prepared_repository_installs_nothing(folder):
     stamps = [".deps/venv/keel-tests.stamp", *(f".deps/peers/{peer}/keel.stamp" for peer in packages.peers())]
     if not all((ROOT / stamp).exists() for stamp in stamps):
         return
-    machine = Machine(folder)  # for stand-ins that shadow the real programs
+    machine = Machine(folder)  # for replacements of real programs
     for name in ("apt-get", "sudo", "pip"):
         (machine.folder / "bin" / name).write_text("#!/bin/sh\necho $0 was called\nexit 1\n")
         (machine.folder / "bin" / name).chmod(0o755)
@@ -211,7 +209,7 @@ def a_prepared_repository_installs_nothing(folder):
     done = subprocess.run([ROOT / "scripts/bootstrap.sh", "--tests"], capture_output=True, text=True,
                           env=os.environ | {"PATH": f"{machine.folder}/bin:{os.environ['PATH']}", "PIP_NO_INDEX": "1"})
     expect((done.returncode, done.stdout + done.stderr) == (0, ""), done)
-    expect(time.monotonic() - start < 5, "it took longer than 5 s")  # a tenth of that on an idle machine
+    expect(time.monotonic() - start < 5, "it took longer than 5 s")  # ten times what an idle machine needs
 
 
 TESTS = [

@@ -1,9 +1,7 @@
-"""A CUDA build of torch on a machine without the CUDA toolkit must configure, build and run on the CPU, for any path of the checkout.
-
-Where the torch at hand is a CPU build, a package folder is made that looks like a CUDA build: the real headers and
-libraries, and a libtorch_cuda.so and a libc10_cuda.so that need a library which only their own run path finds, as the
-real ones need cuBLAS, and that have a symbol nobody defines. nvcc is hidden.
-"""
+"""A CUDA build of torch on a machine without the CUDA toolkit must configure, build and run on the CPU, for any path of the checkout. If
+the installed torch is a CPU build, the test creates a package folder that looks like a CUDA build. It has the real headers and
+libraries, and a libtorch_cuda.so and a libc10_cuda.so with an undefined symbol; they need a library that only their own run path finds,
+as the real ones need cuBLAS. nvcc is hidden."""
 
 import os
 import pathlib

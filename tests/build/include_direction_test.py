@@ -16,12 +16,12 @@ WITH_OPENMP = {"keel/model/formats/safetensors/huge_pages.cpp", "keel/ops/paged_
                "keel/ops/parallel_rows.h", "keel/ops/initial_weights.cpp", "keel/ops/layer_ops.cpp", "keel/ops/next_token_distribution.cpp",
                "keel/ops/packed_weight.cpp", "keel/ops/sampler.cpp"}
 READS_JSON = {"keel/core/json_reader.cpp"}
-OPENS_DEVICES = {"keel/core/tensor/device.cpp"}  # and refuses one that a build has no kernels for
+OPENS_DEVICES = {"keel/core/tensor/device.cpp"}  # and rejects one without kernels in this build
 HEADERS = {".h", ".cuh"}
 
 # A module of keel/ or libs/ (the longest path that fits a file) and the modules that it may include besides itself.
 # "NAME/*" is every module below NAME and NAME itself; "core" means its own files, not the modules below it.
-# A library of libs/ sees its own modules and plain headers of keel/core, and nothing else of the project.
+# A library of libs/ may include its own modules and plain headers of keel/core, and nothing else of the project.
 MODULES = {
     "core": "",
     "core/files": "core",
@@ -62,7 +62,7 @@ MODULES = {
     "model/formats": "core core/files core/tensor",
     "model/formats/safetensors": "core core/files core/tensor model/formats",
     "model/formats/gguf": "core core/files core/tensor model/formats",
-    "model/network": "core core/options core/tensor kernels ops",  # of the kernels the words alone
+    "model/network": "core core/options core/tensor kernels ops",  # of the kernels only the words
     "model/families": "core core/files core/tensor model/formats model/network",
     "model/folder": "core core/files core/tensor libs/hftext/regex libs/hftext/tokenizer model/formats/* model/network model/families",
     "model": "core core/files core/tensor libs/hftext/chat libs/hftext/tokenizer model/*",
@@ -80,10 +80,10 @@ MODULES = {
     "train": "*",
     "study": "*",
 }
-PLAIN = ("libs", "core", "data", "task", "record", "watch", "reward/programs", "reward/functions")  # see no LibTorch
-WITH_TENSORS = {"core/tensor"}  # but this
-MAX_NAMES = 25  # of a folder; a header and its source are one
-ONE_IDEA = {frozenset({"libs/hftext/jinja/objects/runtime", "libs/hftext/jinja/objects/value"})}  # the only circle of files
+PLAIN = ("libs", "core", "data", "task", "record", "watch", "reward/programs", "reward/functions")  # compiled without LibTorch
+WITH_TENSORS = {"core/tensor"}  # except this one
+MAX_NAMES = 25  # per folder; a header and its source count once
+ONE_IDEA = {frozenset({"libs/hftext/jinja/objects/runtime", "libs/hftext/jinja/objects/value"})}  # the only permitted circle of files
 LIBRARY = ("keel", "libs")
 OUTER = ("cli", "python", "bench", "sandbox")  # may include every module; no module may include them
 
@@ -95,7 +95,7 @@ FORBIDDEN_HEADERS = {
 
 
 def module_of(path):
-    """The module of a file, the longest that fits, or None; `path` is relative to the repository root."""
+    """The module of a file, the longest that matches, or None; `path` is relative to the repository root."""
     folder = path.parent.as_posix()
     if not folder.startswith(("keel/", "libs/")):
         return None
@@ -127,7 +127,7 @@ def is_kernels(module):
 
 
 def check_include(path, module, angle, target):
-    """The reason why `path` (in the module, or in an outer folder if that is None) may not include, or None."""
+    """Returns why `path` (in the module, or in an outer folder if that is None) may not include the target, or None."""
     if angle:
         for pattern, reason in FORBIDDEN_HEADERS.items():
             if re.fullmatch(pattern, target):
@@ -155,7 +155,7 @@ def check_include(path, module, angle, target):
 
 
 def check_file(path, text):
-    """Yields (line number, what is wrong) for one file; `path` is relative to the repository root."""
+    """Yields (line number, problem) for one file; `path` is relative to the repository root."""
     lines = text.splitlines()
     module = module_of(path)
     if path.parts[0] in LIBRARY and module is None:
@@ -188,7 +188,7 @@ def check_file(path, text):
 
 
 def sources_of(root):
-    """The files of the library's C++ below `root`, relative, with what each includes of it."""
+    """The files of the library's C++ below `root`, relative, with the project headers that each includes."""
     result = {}
     for file in sorted(file for top in LIBRARY for file in (root / top).rglob("*")):
         path = file.relative_to(root)
@@ -225,7 +225,7 @@ def circles(edges):
 
 
 def check_structure(sources):
-    """Yields (place, what is wrong) for modules that are too full and for circles between files and between modules."""
+    """Yields (path, problem) for modules that are too full and for circles between files and between modules."""
     names, files, modules = {}, {}, {}
     for path, includes in sources.items():
         module, name = module_of(path), path.with_suffix("").as_posix()
@@ -260,7 +260,7 @@ def violations(root):
 
 
 def print_modules(root):
-    """The modules with their files, and whether the plain ones are."""
+    """Prints the modules with their numbers of files, and which are plain."""
     counts = {}
     for path in sources_of(root):
         module = module_of(path)

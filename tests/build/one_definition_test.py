@@ -1,16 +1,14 @@
-"""No type (class, struct, union, enum) of namespace keel is defined in two files, unless in unnamed namespaces: a linker takes the
-functions of two such for one another's without a word.
-
-Prints each as FILE:LINE: what is wrong. Run with a folder to check another tree than this repository.
-"""
+"""No type (class, struct, union, enum) of namespace keel is defined in two files, except in unnamed namespaces: the linker would
+silently merge functions of both. Prints each violation as FILE:LINE: problem. Run with a folder to check another tree than this
+repository."""
 
 import pathlib
 import re
 import sys
 import tempfile
 
-FOLDERS = ("keel", "libs", "cli", "python", "tests", "bench", "fuzz")  # what is linked with the library; the sandbox is not
-# Comments, texts and directives, which may have braces in them; what is put in their place has as many lines.
+FOLDERS = ("keel", "libs", "cli", "python", "tests", "bench", "fuzz")  # folders that are linked with the library; the sandbox is not
+# Comments, texts and directives may contain braces; their replacement has as many lines.
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'
                       r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
 NAMESPACE = re.compile(r"\bnamespace\b\s*([\w:]*)\s*$")
@@ -18,9 +16,9 @@ TYPE = re.compile(r"\b(?:class|struct|union|enum)\s+(?:alignas\s*\([^)]*\)\s*)?(
 
 
 def types_of(text):
-    """The types that a source defines outside of unnamed namespaces, with their namespaces, and the lines where."""
+    """The types that a source defines outside of unnamed namespaces, with their namespaces and lines."""
     code = NOT_CODE.sub(lambda found: " " + "\n" * found.group().count("\n"), text)
-    scopes, begin = [], 0  # names of the namespaces around, None for an unnamed one and for whatever else has braces
+    scopes, begin = [], 0  # enclosing namespaces; None for an unnamed one and for every other brace
     for brace in re.finditer(r"[{};]", code):
         before, begin = code[begin:brace.start()].rstrip(), brace.end()
         if brace.group() == "}" and scopes:
@@ -34,7 +32,7 @@ def types_of(text):
 
 
 def violations(root):
-    """(file, line, what is wrong) for every type that an earlier file defines, too."""
+    """(file, line, problem) for every type that an earlier file also defines."""
     places = {}
     paths = sorted(path for folder in FOLDERS for path in (root / folder).rglob("*") if path.suffix in {".h", ".cuh", ".cpp", ".cu"})
     for path in paths:
@@ -59,7 +57,7 @@ BAD = {
 
 
 def self_check():
-    """Sees that every planted violation is found at its line, and none in clean files."""
+    """Tests that the check finds every planted violation at its line, and none in clean files."""
     found = []
     for files in (GOOD, BAD):
         with tempfile.TemporaryDirectory() as folder:

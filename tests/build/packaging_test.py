@@ -37,7 +37,7 @@ def needs_of(library):
 
 
 def cuda_run_time_of(torch):
-    """The library with version that torch contains; none without CUDA."""
+    """The version of the CUDA run-time library in torch; None without CUDA."""
     return {name for library in (torch / "lib").glob("lib*_cuda.so") for _, name in needs_of(library) if name.startswith("libcudart.")}
 
 
@@ -48,7 +48,7 @@ class Packaging(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def python_with(self, *folders, place=None):
-        """A venv whose Python also finds packages in these folders: a new one, or the shared one of all tests."""
+        """A venv whose Python also finds packages in these folders: a new one, or the one that all tests share."""
         place = place or pathlib.Path(SHARED.name) / "venv"
         if not place.exists():
             venv.create(place, with_pip=True)
@@ -99,7 +99,8 @@ class Packaging(unittest.TestCase):
         self.assertRegex(result.stdout, "KEEL_PROGRAM is 'no'; expected ON, or OFF")
 
     def test_the_module_has_all_sources_that_it_stands_on(self):
-        """What its sources include, and the sources of what these include, is in keel_base, with which alone CMake links it."""
+        """keel_base, the only library of the project that CMake links to the module, has the source of every header that its sources
+        include, directly or indirectly."""
         chosen = dict(re.findall(r'list\(FILTER base_sources (INCLUDE|EXCLUDE) REGEX "(.+)"\)', text_of("CMakeLists.txt")))
         todo, seen = [str(file.relative_to(ROOT)) for file in (ROOT / "python").glob("*.cpp")], set()
         while todo:
@@ -122,7 +123,7 @@ class Packaging(unittest.TestCase):
         self.assertEqual({name for name in needed if not re.fullmatch(f"{OF_TORCH}|{OF_THE_COMPILER}", name)}, set())
         folders = [folder for kind, names in entries if kind != "NEEDED" for folder in names.split(":")]
         self.assertEqual(folders[0], "$ORIGIN/../torch/lib")
-        self.assertNotIn("", folders)  # the loader would read it as the working directory
+        self.assertNotIn("", folders)  # the loader would treat an empty entry as the working directory
         self.assertNotRegex(" ".join(folders), "pyarrow")
 
     def test_the_module_needs_torch_alone(self):
@@ -163,7 +164,7 @@ class Packaging(unittest.TestCase):
         for file in ("bash-completion/completions/keel", "zsh/site-functions/_keel", "fish/vendor_completions.d/keel.fish"):
             self.assertIn("run.precision=", (self.folder / "there" / "share" / file).read_text())
         if "KEEL_SANITIZE:BOOL=ON" in (BUILD / "CMakeCache.txt").read_text():
-            return  # a Python that was not built with the sanitizers cannot load the module
+            return  # a Python without the sanitizers cannot load the module
         result = run(os.environ["KEEL_PYTHON"], "-c", "import keel; print(keel.__file__)",
                      env={**os.environ, "PYTHONPATH": str(self.folder / "there" / "lib" / "keel" / "python")})
         self.assertIn(str(self.folder), result.stdout)

@@ -1,4 +1,4 @@
-"""Limits on the size of the code, counted as scripts/size.sh counts it, and of the documents; what documents name exists."""
+"""Limits on the size of the code, counted as in scripts/size.sh, and of the documents; checks that names in documents exist."""
 
 import pathlib
 import re
@@ -7,8 +7,8 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MAX_LINES = 500  # of a file
-MAX_WORDS = 30000  # of README.md, CONTRIBUTING.md and the pages in docs/ that are written by hand, without methods.md
+MAX_LINES = 500  # per file
+MAX_WORDS = 30000  # in README.md, CONTRIBUTING.md and the hand-written pages of docs/ without methods.md
 LIMITS = {"keel/compat": 2300, "libs/hftext + libs/mathverify": 22700}
 CODE = {".h", ".cpp", ".cu", ".cuh", ".py", ".js", ".mjs", ".css", ".html", ".sh"}
 

@@ -1,9 +1,6 @@
-"""Damaged files: one bit flips; a file is truncated, removed, zeroed, or duplicated.
-
-A run that is resumed, or a checkpoint that is loaded, refuses what was damaged and names it, or says which older
-checkpoint it takes instead and comes to the same bits. What makes no difference was harmless: a hint that is written
-anew, a comment, a log that nobody reads. What is accepted without a word and makes a difference is a failure.
-"""
+"""Damaged files: a flipped bit, or a file that is truncated, removed, zeroed or duplicated. A resumed run or a loaded checkpoint must
+reject the damaged file by name, or print which older checkpoint it uses instead and reach the same bits. Damage without any effect is
+harmless: a hint that is rewritten, a comment, a log that is never read. Accepted damage that changes a result is a failure."""
 
 import functools
 import itertools
@@ -164,7 +161,7 @@ class Slots:
 
     def __init__(self, folder):
         folder.mkdir()
-        self.folder, self.scenes = folder, {}  # by process
+        self.folder, self.scenes = folder, {}  # by process id
         self.names = [(i, name) for i, scene in enumerate(self.mine()) for name in scene.files()]
 
     def mine(self):

@@ -1,8 +1,5 @@
-"""Full disks: too few bytes, too few inodes, or a file size limit.
-
-The run ends with 0, or with 4 and the path that could not be written; what it had saved is sound, and with more space it
-goes on to the same bits.
-"""
+"""Full disks: too few bytes, too few inodes, or a file size limit. The run exits with 0, or with 4 and the path that it could not write.
+Its saved files are valid, and with more space it continues to the same bits."""
 
 import subprocess
 

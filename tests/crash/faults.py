@@ -1,9 +1,6 @@
-"""Every system call on a run's folder may fail, be interrupted, write partially, or be the last one.
-
-strace makes single calls fail or kills the process at them: while a run is started, goes on and saves, and while one is
-replaced. A library put before the C library's (stingy.c) makes all reads and writes do less than asked for. And the
-order of the calls of a save is such that a power cut between any two of them would leave a whole checkpoint.
-"""
+"""Every system call on a run's folder may fail, be interrupted, write partially, or be the last one. strace makes single calls fail or
+kills the process at them, while a run starts, continues and saves, and while one is replaced. A preloaded library (stingy.c) makes all
+reads and writes partial. The order of the calls of a save must leave a complete checkpoint after a power cut between any two of them."""
 
 import collections
 import functools
@@ -226,7 +223,7 @@ def faults(folder, count):
 
 
 def order(folder, count):
-    """A trial is the trace of a scenario; it counts the names given to files and folders."""
+    """A trial is the trace of a scenario; it counts the renames of files and folders."""
 
     def check(scenario):
         def read(trial):
@@ -237,7 +234,7 @@ def order(folder, count):
 
 
 class Order:
-    """Follows a trace: what gets its final name is on the disk before, and the name is before another one is given."""
+    """Follows a trace: a file is on the disk before it gets its final name, and that name is on the disk before the next rename."""
 
     def __init__(self, run, log):
         self.run, self.renames = str(run), 0
@@ -254,7 +251,7 @@ class Order:
         self.check_rows(pathlib.Path(run))
 
     def check_rows(self, run):
-        """A checkpoint requires its rows on the disk before it: one write each; later ones may follow."""
+        """A checkpoint requires its rows to be on the disk before it: one write each; later writes may follow."""
         for name, synced in self.at_save.items():
             manifest = trials.read(run / "checkpoints" / name / "manifest.json")
             for key, digits in json.loads(manifest)["lines_crc32c"].items() if manifest else ():

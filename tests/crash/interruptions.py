@@ -1,8 +1,6 @@
-"""Kills (SIGKILL) and signals (SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGXCPU) at any moment of a run.
-
-A killed run keeps every checkpoint that it had finished and goes on to the same bits. A run that is asked to stop saves,
-says how to go on and ends with 75; what it says to type leads to the same bits.
-"""
+"""Kills (SIGKILL) and signals (SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGXCPU) at any moment of a run. A killed run keeps every finished
+checkpoint and continues to the same bits. A run that gets another signal saves, prints the command to continue and exits with 75; that
+command leads to the same bits."""
 
 import itertools
 import os
@@ -18,11 +16,11 @@ from trials import require, support
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGXCPU)
 PATIENCE = 30  # seconds for a run to stop; a step and a save take a tenth of one
-MAX_KILLS = 4  # in one run
+MAX_KILLS = 4  # of one run
 
 
 class Moments:
-    """When to send the signal. Each function waits for its moment of a process and returns False if it ended before."""
+    """When to send the signal. Each function waits for its moment of a process and returns False if the process ended first."""
 
     def __init__(self, folder):
         started = time.monotonic()
@@ -136,8 +134,8 @@ def kills(folder, count):
 
 
 def stopped_run(trial, moments, half, number, run):
-    """One run, new or resumed, that gets the signal once; what it says to type then leads to the same bits. False when
-    the signal came too late, or before the program could hear it."""
+    """Sends the signal once to a new or resumed run; the printed command then leads to the same bits. False if the signal came too late,
+    or before the program handled signals."""
     if trial.draws.random() < 1 / 3:
         shutil.copytree(half, run)
     resumed = run.exists()

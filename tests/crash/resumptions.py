@@ -1,8 +1,5 @@
-"""Runs that are stopped after any step and resumed: once, twice, or after the last step.
-
-Every row of metrics.jsonl and samples.jsonl, and with them the order of prompts and samples, and all weights and moments
-are those of the run that was made in one go.
-"""
+"""Runs that are stopped after any step and resumed: once, twice, or after the last step. All rows of metrics.jsonl and samples.jsonl,
+and so the order of prompts and samples, and all weights and moments equal those of an uninterrupted run."""
 
 import trials
 from trials import require, support
@@ -11,7 +8,7 @@ STEPS = 6
 SMALL = {"sft": {"steps": 2, "noisy_steps": 0}, "eval": {"prompts": 0}, "checkpoint": {"every": 2, "keep": 2}}
 # Supervised steps after which rewards differ.
 LEARNED = {"task": {"steps": 1, "modulus": 2}, "sft": {"steps": 60, "noisy_steps": 0, "lr": 0.01}}
-# The state of a run on the built-in task besides its weights.
+# The parts of a run's state other than its weights, on the built-in task.
 TASKS = {
     "dppo_tv": {},
     "moving thresholds and a reference": {"objective": {"parameters": ["target_kept=0.8"]},

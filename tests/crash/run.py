@@ -33,7 +33,7 @@ import resumptions
 import trials
 from trials import support
 
-# Name, function, count of the whole (None: all there are) and of the short form.
+# Name, function, number of trials in the full form (None: all) and in the short form.
 KINDS = {
     "kills": (interruptions.kills, 215, 6),
     "signals": (interruptions.signals, 100, 5),
@@ -46,25 +46,25 @@ KINDS = {
     "losses": (damage.losses, None, 4),
     "disks": (disks.disks, 60, 3),
 }
-ON_A_GPU = ("kills", "signals")  # the others are about files, whatever computes
-SHOWN = 10  # failures of a kind that are printed in full
-_found = []  # the trials of a kind, for the processes that are forked to try them
+ON_A_GPU = ("kills", "signals")  # the other kinds are about files, on any device
+SHOWN = 10  # printed failures per kind
+_found = []  # the trials of a kind, for the processes that are forked to run them
 
 
 def attempt(kind, number, seed, folder):
-    """What a trial saw, the longest it waited, and what went wrong."""
+    """Returns a trial's observations, its longest wait, and its error."""
     trial = trials.Trial(tempfile.mkdtemp(prefix=f"{kind}_{number}_", dir=folder), f"{seed} {kind} {number}")
     problem = None
     try:
         _found[number](trial)
-    except Exception as error:  # a failure of the harness is one too
+    except Exception as error:  # an error of the harness is a failure too
         problem = f"{kind} {number}: {type(error).__name__ if not isinstance(error, AssertionError) else ''} {error}"
     shutil.rmtree(trial.folder, ignore_errors=True)
     return trial.seen, trial.seconds, problem
 
 
 def try_kind(name, count, options, folder):
-    """Runs a kind's trials; returns whether all was well."""
+    """Runs the trials of a kind; returns whether all passed."""
     started = time.monotonic()
     (folder / name).mkdir()
     try:
@@ -80,7 +80,7 @@ def try_kind(name, count, options, folder):
     with contextlib.ExitStack() as stack:
         side_by_side = map
         if options.jobs > 1:
-            # Processes, which watch their runs without waiting for each other; forked, so that they have the trials.
+            # Processes watch their runs independently of each other; they are forked, so that they have the trials.
             pool = concurrent.futures.ProcessPoolExecutor(options.jobs, multiprocessing.get_context("fork"))
             side_by_side = stack.enter_context(pool).map
         one = functools.partial(attempt, name, seed=options.seed, folder=folder)
@@ -126,7 +126,7 @@ def main(arguments):
     if not os.access(support.KEEL, os.X_OK):
         print(f"{support.KEEL} is not there; build it, or set KEEL_BINARY")
         return 77
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # by nohup, and the runs would inherit it
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # nohup sets it, and the runs would inherit it
         signal.signal(signal.SIGHUP, lambda *_: None)
     print(f"seed {options.seed}, {options.jobs} at a time, {options.device}\nkind               n  failures   95 % of      time  what was seen")
     well = True

@@ -1,8 +1,6 @@
-"""Helpers of the crash tests: a trial's folder, random numbers and observations; runs to disturb.
-
-A kind is a function of a folder to prepare things in and a count, which gives a list of trials. A trial is a function of
-a Trial: it notes each thing that it did to the program, and raises AssertionError where the program did not bear it.
-"""
+"""Helpers of the crash tests: a trial's folder, random numbers and observations; runs to disturb. A kind is a function of a folder for
+its preparations and a count; it returns a list of trials. A trial is a function of a Trial: it records each disturbance, and raises
+AssertionError if the program reacts wrongly."""
 
 import collections
 import json
@@ -23,14 +21,14 @@ RUN = {"sft": {"steps": 6, "noisy_steps": 2}, "train": {"steps": 8}, "eval": {"e
 
 
 def compute_with(device, precision):
-    """From now on RUN computes there and in that; on a GPU it adds up in one order, so that there are bits to compare."""
+    """Changes RUN to this device and precision; on a GPU sums have a fixed order, so that bits can be compared."""
     chosen = {"device": device, "precision": precision}
     if device != "cpu":
         chosen["deterministic"] = "true"
     RUN["run"] = chosen
 
 
-# A run on what does not lie in its folder: a model, an adapter on it, and data files.
+# A run whose inputs are outside its folder: a model, an adapter on it, and data files.
 OWN = {"lora": {"rank": 2}, "rollout": {"samples_per_prompt": 4, "max_new_tokens": 8}, "reward": {"functions": ["length:10"]},
        "optimizer": {"lr": 0.01}, "objective": {"method": "dppo_tv"}, "train": {"prompts_per_step": 4}, "eval": {"prompts": 0},
        "checkpoint": {"every": 1, "keep": 2}, "run": {"threads": 1}}
@@ -38,15 +36,15 @@ MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "to
 
 
 class Skipped(Exception):
-    """A kind cannot be tried on this machine; the text says why."""
+    """A kind cannot run on this machine; the text has the reason."""
 
 
 class Trial:
     def __init__(self, folder, seed):
         self.folder = pathlib.Path(folder)
         self.draws = random.Random(seed)
-        self.seen = collections.Counter()  # what was done to the program, or how it bore it: names and how often
-        self.seconds = 0.0  # the longest that was waited for the program to stop
+        self.seen = collections.Counter()  # {observation: count} of the disturbances and reactions
+        self.seconds = 0.0  # the longest wait for the program to stop
 
     def waited(self, seconds):
         self.seconds = max(self.seconds, seconds)
@@ -83,11 +81,11 @@ def own_configuration(folder, model, rows):
 
 
 def stopped(run, steps, *arguments, most=None):
-    """A run that was asked to stop after at least so many steps of RL, and `most`, and has more to do."""
+    """Starts a run and stops it after at least `steps` RL steps, and before `most`."""
     def done():
         return read(run / "metrics.jsonl").count(b'"phase":"rl"')
 
-    for _ in range(20):  # a run may be over, or further, before the signal is on its way
+    for _ in range(20):  # the run may have ended or be further before the signal arrives
         shutil.rmtree(run, ignore_errors=True)
         process = support.start(f"{run}.output", "train", *arguments, f"run.dir={run}")
         support.wait_for(process, lambda: done() >= steps)
@@ -108,7 +106,7 @@ def read(path):
 
 
 def newest(run):
-    """The name of the newest finished checkpoint, or nothing."""
+    """The name of the newest finished checkpoint, or ""."""
     return (support.checkpoints(run) or [""])[-1]
 
 
@@ -138,7 +136,7 @@ def resume_flag(run):
 
 
 def spread(items, count):
-    """`count` items, evenly spread over the list; all if there are fewer or without a count."""
+    """`count` items, evenly spread over the list; all if the list is shorter or without a count."""
     if not count or count >= len(items):
         return list(items)
     return [items[i * len(items) // count] for i in range(count)]

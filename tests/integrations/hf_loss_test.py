@@ -1,5 +1,5 @@
-"""keel.hf.fused_policy_loss on Hugging Face models, compared with their logits and autograd; and its errors. Needs the package
-transformers alone."""
+"""keel.hf.fused_policy_loss on Hugging Face models, compared with their logits and autograd; and its errors. Needs only the package
+transformers."""
 
 import os
 import sys
@@ -40,7 +40,7 @@ def make_batch(model, seed=1):
 
 
 def own_logp(model, batch, temperature=1.0):
-    """Through the model's own logits, in the positions that generate counts."""
+    """From the model's own logits, with the positions that generate uses."""
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
     attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
     positions = (attention.cumsum(1) - 1).clamp(min=0)

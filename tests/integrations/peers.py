@@ -14,7 +14,7 @@ from support import close, refused, run  # noqa: E402, F401
 
 
 class StandIn(types.ModuleType):
-    """A package that others import on the way and that nothing here uses; whatever is looked for in it is a class."""
+    """A package that others import and that these tests do not use; every attribute of it is a class."""
 
     def __getattr__(self, name):
         if name.startswith("__"):

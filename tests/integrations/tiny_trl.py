@@ -91,7 +91,7 @@ def fixed_rollout(texts, made):
 
 
 class Vllm:
-    """Stands in for TRL's VLLMGeneration: the same completions, a list of log-probabilities for each token, the sampled one's first."""
+    """Replaces TRL's VLLMGeneration: the same completions, and a list of log-probabilities for each token, the sampled one's first."""
 
     def __init__(self, **_):
         self.trainer = None

@@ -1,5 +1,5 @@
-"""KeelGRPOTrainer inside TRL: with the ratio clip it is TRL's own trainer to rounding, with other methods its gradient is
-theirs, and what it cannot do is refused before the first step. Needs the peer trl; about 20 s, a minute at full length."""
+"""KeelGRPOTrainer in TRL: with the ratio clip it equals TRL's own trainer up to rounding, with other methods its gradient is the
+method's, and unsupported settings are rejected before the first step. Needs the peer trl; about 20 s, a minute at full length."""
 
 import contextlib
 import io
@@ -34,7 +34,7 @@ STEPS = count(5, 20)
 
 
 def the_ratio_clip_equals_trls_up_to_rounding():
-    """Loss, weights and clip metrics, with every average that is kept, the KL to a reference and an entropy bonus."""
+    """Loss, weights and clip metrics, with every supported aggregation, a reference KL and an entropy bonus."""
     highest, clipped = 0.0, 0.0
     cases = [({"loss_type": "dapo", "epsilon": 0.05}, "ppo"), ({"loss_type": "grpo", "epsilon_high": 0.03, "epsilon": 0.02}, "grpo")]
     if count(False, True):
@@ -68,14 +68,14 @@ def a_wrong_bound_is_detected():
 
 
 def scored_batch(made):
-    """What TRL's loss is given of completions whose sampler was another one than the model."""
+    """The inputs of TRL's loss for completions whose sampler differs from the model."""
     made.model.train()
     made.current_gradient_accumulation_steps = 1
     return made._generate_and_score_completions([{"prompt": text} for text in tiny.prompts(8)["prompt"]])
 
 
 def dppos_gradient_equals_the_papers():
-    """With the log-probabilities of a rollout function, and with those of a stand-in for vLLM."""
+    """With the log-probabilities of a rollout function, and with those of a replacement for vLLM."""
     notes = [is_dppos_gradient({}, rollout_func=tiny.fixed_rollout)]
     real, grpo_trainer.VLLMGeneration = grpo_trainer.VLLMGeneration, tiny.Vllm
     try:
@@ -86,7 +86,7 @@ def dppos_gradient_equals_the_papers():
 
 
 def is_dppos_gradient(changes, **more):
-    """Written out by hand: sum of 1[kept] min(r, cap) A grad log pi over the number of tokens, mu the sampler's."""
+    """Written out by hand: sum of 1[kept] min(r, cap) A grad log pi over the number of tokens, with the sampler's mu."""
     low, high, cap = 0.005, 0.003, 1.3
     made = tiny.trainer(KeelGRPOTrainer, {"steps_per_generation": 1, "num_iterations": 1, **changes}, method="dppo_tv",
                         parameters={"low": low, "high": high, "ratio_cap": cap}, **more)
@@ -118,14 +118,15 @@ def is_dppos_gradient(changes, **more):
 
 
 def log_softmax_of_completions(made, batch):
-    """Of the whole vocabulary, [B, T, V] in float64, from the model's logits."""
+    """Over the whole vocabulary, [B, T, V] in float64, from the model's logits."""
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
     logits = made.model(input_ids=ids, attention_mask=torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)).logits
     return torch.log_softmax(logits[:, -batch["completion_ids"].shape[1] - 1:-1].double() / made.temperature, -1)
 
 
 def top_k_methods_use_the_tokens_of_the_sampling_weights():
-    """Written out by hand: the total variation over the 5 tokens that were likeliest then, the sampled one and all others, after the weights moved."""
+    """Written out by hand: the total variation over the top 5 tokens of the sampling weights, the sampled one and all others, after an
+    update."""
     k, low, high = 5, 0.04, 0.02
     made = tiny.trainer(KeelGRPOTrainer, {"per_device_train_batch_size": 4, "steps_per_generation": 2, "temperature": 0.8}, method="dppo_topk_tv",
                         parameters={"k": k, "low": low, "high": high})
@@ -147,14 +148,14 @@ def top_k_methods_use_the_tokens_of_the_sampling_weights():
     mu, pi, sampled = (each.gather(-1, tokens[..., None])[..., 0] for each in (before, now, logp))
     advantage = batch["advantages"][:, None].double()
     blocked = (advantage * (pi - mu) > 0) & (tv > torch.where(advantage > 0, high, low))
-    (-(torch.where(blocked, 0, pi / mu * advantage) * mask * sampled).sum() / (mask.sum() / 2)).backward()  # all of them here; TRL counts an update's, a half
+    (-(torch.where(blocked, 0, pi / mu * advantage) * mask * sampled).sum() / (mask.sum() / 2)).backward()  # all tokens here; TRL counts those of an update, which is half of them
     want = torch.cat([parameter.grad.flatten() for parameter in made.model.parameters()])
     off = ((got - want).abs().max() / want.abs().max()).item()
     assert off < 1e-5, f"{off:.2g} off, relative to the largest"
     masked, share = made._metrics["train"]["trust_region/masked"][0], (blocked & mask.bool()).sum().item() / mask.sum().item()
     binary = (advantage * (pi - mu) > 0) & ((pi - mu).abs() > torch.where(advantage > 0, high, low))
     assert 0.05 < share < 0.95 and abs(masked - share) < 1e-9 and (binary != blocked)[mask.bool()].any()
-    trained = tiny.trainer(KeelGRPOTrainer, method="drpo_topk_kl", parameters={"k": 64})  # of 32 tokens: all of them
+    trained = tiny.trainer(KeelGRPOTrainer, method="drpo_topk_kl", parameters={"k": 64})  # all 32 tokens
     trained.train()
     assert all(row["trust_region/divergence_mean"] >= 0 for row in trained.state.log_history if "trust_region/divergence_mean" in row)
     return f"{share:.0%} of the tokens blocked, {off:.1g} off"
@@ -181,7 +182,7 @@ def tokens_without_sampler_logps_have_a_ratio_of_1():
 
 
 def forked(rank, size, port, file):
-    """One of several processes, made by fork so that nothing is imported again; its weights after three updates go to the file."""
+    """One of several processes, forked so that nothing is imported again; writes its weights after three updates to the file."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1",
                       MASTER_PORT=str(port), ACCELERATE_USE_CPU="true")
     changes = dict(per_device_train_batch_size=8 // size, steps_per_generation=1, num_iterations=2, max_steps=4, optim="sgd", learning_rate=1.0,
@@ -219,7 +220,7 @@ def on_processes(size):
 
 
 def one_two_and_four_processes_take_the_same_steps():
-    """Plain gradient descent with a rate of 1: weights are sums of gradients."""
+    """Plain gradient descent with learning rate 1: weights are sums of gradients."""
     highest = 0.0
     cases = (("dapo", "dppo_tv"), ("dapo", "dppo_topk_tv"), ("grpo", "dppo_tv"), ("dr_grpo", "dppo_tv"))
     for average, method in count(cases[:1], cases):
@@ -323,7 +324,7 @@ def another_version_of_trl_is_refused():
 
 
 if __name__ == "__main__":
-    sys.exit(run([one_two_and_four_processes_take_the_same_steps,  # first: nothing of accelerate's may be there before the fork
+    sys.exit(run([one_two_and_four_processes_take_the_same_steps,  # first: accelerate must not have any state before the fork
                   the_ratio_clip_equals_trls_up_to_rounding, a_wrong_bound_is_detected, dppos_gradient_equals_the_papers,
                   top_k_methods_use_the_tokens_of_the_sampling_weights, it_trains_and_logs_the_trust_region, tokens_without_sampler_logps_have_a_ratio_of_1,
                   the_examples_run, unsupported_settings_are_refused_before_the_first_step, another_version_of_trl_is_refused]))

@@ -1,8 +1,6 @@
-"""verl's own FSDP engine and training worker update a tiny model with Keel's rows, on a CPU: the same gradients as with
-verl's own dppo_tv, the same on 1, 2 and 4 processes, and in workers of Ray's.
-
-The longest of the integrations, with verl and all that it requires: `make test-integrations` brings that in and runs it.
-"""
+"""verl's own FSDP engine and training worker update a tiny model with Keel's methods, on a CPU: the same gradients as verl's own
+dppo_tv, the same on 1, 2 and 4 processes, and in Ray workers. The longest of these tests; `make test-integrations` installs verl with
+all its requirements and runs it."""
 
 import os
 import pathlib
@@ -22,11 +20,11 @@ if pathlib.Path(sys.executable).parent != PYTHON.parent:
     os.execv(PYTHON, [str(PYTHON), "-W", "ignore", __file__])
 os.environ.update(VERL_USE_EXTERNAL_MODULES="verl_on_cpu", TOKENIZERS_PARALLELISM="false",
                   PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
-os.environ.setdefault("MASTER_ADDR", "127.0.0.1")  # Ray's workers get their own
+os.environ.setdefault("MASTER_ADDR", "127.0.0.1")  # Ray's workers set their own
 
 import torch  # noqa: E402
 
-torch.set_num_threads(1)  # processes are forked from here
+torch.set_num_threads(1)  # this process is forked
 
 import ray  # noqa: E402
 import verl_on_cpu  # noqa: E402
@@ -65,7 +63,7 @@ def worker_config(folder):
                                    override_config={"attn_implementation": "eager"}),
         engine_config=FSDPEngineConfig(strategy="fsdp2", mixed_precision=exact, use_torch_compile=False, use_dynamic_bsz=False,
                                        micro_batch_size_per_gpu=2, infer_micro_batch_size_per_gpu=2, use_remove_padding=False),
-        # With this rate the change of a weight is its gradient, large compared to rounding.
+        # The change of a weight is its gradient at this rate, large compared to rounding.
         optimizer_config=FSDPOptimizerConfig(lr=RATE, optimizer="SGD", weight_decay=0.0, clip_grad=1e9,
                                              override_optimizer_config={"momentum": 0.0}))
 
@@ -155,7 +153,7 @@ def free_port():
 
 
 def gradients(folder, loss, ranks):
-    """The change of every weight, and the metrics, after one update of verl's worker."""
+    """The change of every weight, and the metrics, after one update in verl's worker."""
     os.environ["KEEL_TEST_PORT"] = str(free_port())
     result = folder / f"{loss}-{ranks}.pt"
     torch.multiprocessing.start_processes(one_rank, (ranks, folder, loss, result), nprocs=ranks, start_method="fork")

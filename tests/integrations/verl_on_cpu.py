@@ -1,5 +1,5 @@
-"""verl on a CPU, by its own means of extension: a platform, and its FSDP engine registered for it. verl loads this module
-itself (VERL_USE_EXTERNAL_MODULES=verl_on_cpu), in Ray's workers, too."""
+"""Runs verl on a CPU through verl's extension points: a platform, and its FSDP engine registered for it. verl itself loads this module
+(VERL_USE_EXTERNAL_MODULES=verl_on_cpu), in Ray workers, too."""
 
 import contextlib
 import types

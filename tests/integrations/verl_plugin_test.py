@@ -1,7 +1,5 @@
-"""Keel's rows as policy losses of verl: its registry, its loss of the actor, its aggregation, its configuration.
-
-Needs the peer verl (tests/parity/packages.py), without Ray.
-"""
+"""Keel's methods as policy losses of verl: registry, actor loss, aggregation, configuration. Needs the peer verl
+(tests/parity/packages.py), without Ray."""
 
 import copy
 import functools
@@ -11,7 +9,7 @@ import sys
 
 from peers import ROOT, close, run, stand_in
 
-os.environ["RANK"] = "1"  # what rank 0 prints at its start is not wanted here
+os.environ["RANK"] = "1"  # hides what rank 0 prints at its start
 from verl_package import algos, correction, worker_config  # noqa: E402  it may end the test
 
 import torch  # noqa: E402
@@ -26,9 +24,9 @@ import keel.verl  # noqa: E402
 from keel.verl import _rows  # noqa: E402
 
 MODES = ("token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
-OFF = 1e30  # verl has no "switched off"
+OFF = 1e30  # verl cannot switch it off
 
-# A run that the start-up check has nothing to say about, as +keel=row fills it in.
+# Settings that pass the start-up check, as +keel=row sets them.
 RUN = {"rollout_correction": {"bypass_mode": True}, "use_v1": True, "calculate_log_probs": True, "temperature": 1.0, "top_p": 1,
        "top_k": -1, "logprobs_mode": "processed_logprobs", "loss_agg_mode": "token-mean", "loss_scale_factor": None,
        "clip_ratio": 0.2, "clip_ratio_low": 0.2, "clip_ratio_high": 0.2, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05}
@@ -46,7 +44,7 @@ def keel_actor(row, parameters=None, run=RUN, **settings):
 
 
 def gradient(config, batch, mode="token-mean", logp=None, weights=None, mask=None):
-    """The loss and its gradient in log pi, from the function that verl's table has under the configured name."""
+    """The loss and its gradient in log pi, from the function that verl has registered under the configured name."""
     logp = (batch.logp if logp is None else logp).clone().requires_grad_()
     loss, metrics = algos.get_policy_loss_fn(config.policy_loss.loss_mode)(
         old_log_prob=batch.old_logp if weights is not None else batch.behavior_logp, log_prob=logp, advantages=batch.advantages,
@@ -62,7 +60,7 @@ def relative(got, want):
 def refusal(action, *words):
     try:
         action()
-    except Exception as error:  # verl's instantiation wraps it
+    except Exception as error:  # verl's instantiation wraps the error
         told = f"{error} {error.__cause__ or ''}"
         missing = [word for word in words if word not in told]
         assert not missing, f"{missing} not in: {told}"
@@ -77,7 +75,7 @@ def every_method_of_token_or_sequence_scope_is_registered():
               if needs["scope"] != "batch" and not needs["top_k"] and not needs["hidden_states"] and not needs["reference_logp"]}
     assert table == wanted == set(keel.verl.rows()), table ^ wanted
     assert {"keel_dppo_tv", "keel_dppo_kl", "keel_drpo", "keel_grpo", "keel_gspo", "keel_minirl"} <= table
-    assert {"vanilla", "dppo_tv"} <= set(algos.POLICY_LOSS_REGISTRY)  # verl's own stand
+    assert {"vanilla", "dppo_tv"} <= set(algos.POLICY_LOSS_REGISTRY)  # verl's own losses stay
     return f"{len(table)} of {len(fed)} rows"
 
 
@@ -114,7 +112,7 @@ PAIRS = (
 
 
 def gradients_equal_those_of_verls_losses():
-    """And so is the loss where verl's is g log pi, too; its PPO clip writes the same gradient as another number."""
+    """The loss is equal too if verl's is g log pi; its PPO clip has the same gradient and another value."""
     worst = 0.0
     for theirs, ours, same_value in PAIRS:
         for seed, spread in ((0, 0.02), (1, 0.3), (2, 2.0)):
@@ -143,7 +141,7 @@ def padding_is_never_read():
 
 
 def methods_with_recomputed_log_probs_get_both():
-    """verl's weights say what the sampler's log-probs were."""
+    """verl's rollout weights contain the sampler's log-probs."""
     for row in ("minirl", "tis", "mis", "icepop"):
         config = keel_actor(row, run=CORRECTED)
         batch = random_batch(4, 0.3)
@@ -159,7 +157,7 @@ def methods_with_recomputed_log_probs_get_both():
 
 
 class TinyPolicy:
-    """A softmax over 11 tokens, of which the gradient is one matrix: what ranks average."""
+    """A softmax over 11 tokens, whose gradient is a single matrix that ranks average."""
 
     def __init__(self, batch):
         torch.manual_seed(7)
@@ -181,7 +179,7 @@ def split(batch, rows):
 
 
 def on_ranks(config, policy, batch, mode, ranks):
-    """The gradient as FSDP has it: each rank's of its own share, averaged."""
+    """The gradient as in FSDP: the average of the ranks' gradients for their shares."""
     counts = dict(batch_num_tokens=int(batch.mask.sum()), global_batch_size=int((batch.mask.sum(1) > 0).sum()))
     config.global_batch_info.clear()
     config.global_batch_info.update(dp_size=ranks, loss_scale_factor=32, **counts)
@@ -207,7 +205,7 @@ def divided_by_local_counts(policy, batch, ranks):
 
 def gradients_do_not_depend_on_the_number_of_ranks():
     batch = random_batch(5, 0.3)
-    # Ranks get very different counts, as long answers and short ones make them.
+    # Ranks get very different token counts, as with long and short answers.
     keep = torch.arange(40)[:, None] >= torch.arange(16)[None] * 2
     batch = batch._replace(mask=batch.mask * keep)
     policy = TinyPolicy(batch)
@@ -226,13 +224,13 @@ def gradients_do_not_depend_on_the_number_of_ranks():
     want = on_ranks(keel_actor("dppo_tv"), policy, batch, "token-mean", 1)
     for ranks in (2, 4):
         naive.append(relative(divided_by_local_counts(policy, batch, ranks), want))
-    assert min(naive) > 0.05, naive  # what agg_loss and its global counts are for
+    assert min(naive) > 0.05, naive  # agg_loss and its global counts solve this
     return f"off by {worst:.2g} at most; divided by local counts by {naive[0]:.0%} and {naive[1]:.0%}"
 
 
 def the_actors_loss_calls_the_keel_method():
-    """verl.workers.utils.losses.ppo_loss, which every engine of verl's calls, on its own batch of nested tensors."""
-    stand_in("datasets", "pandas", "PIL", "PIL.Image")  # verl reads its data with them, and there is none here
+    """verl.workers.utils.losses.ppo_loss, which every verl engine calls, on its own batch of nested tensors."""
+    stand_in("datasets", "pandas", "PIL", "PIL.Image")  # verl reads its data with them; this test has no data
     from tensordict import TensorDict
     from verl.utils import tensordict_utils
     from verl.workers.utils.losses import ppo_loss
@@ -267,7 +265,7 @@ def the_actors_loss_calls_the_keel_method():
 
 
 def metrics_equal_keels():
-    """Worked out by hand: mu 0.5, pi 0.8, 0.5, 0.2, 0.04 with A 1, 1, 1, -1, and a token that is not there."""
+    """Computed by hand: mu 0.5, pi 0.8, 0.5, 0.2, 0.04 with A 1, 1, 1, -1, and a masked token."""
     def row(*values):
         return torch.tensor([values], dtype=torch.float64)
 
@@ -291,14 +289,14 @@ BASE = ["hydra.searchpath=[pkg://keel.verl]", "actor_rollout_ref.rollout.name=vl
 
 @functools.lru_cache(maxsize=None)
 def hydras(*overrides):
-    """What Hydra makes of verl's own defaults and these words, as main_ppo has it."""
+    """Hydra's result for verl's defaults and these arguments, as in main_ppo."""
     with initialize_config_module("verl.trainer.config", version_base=None):
         return compose("ppo_trainer", [*BASE, *overrides])
 
 
 def composed(*overrides, **changes):
-    """That with settings changed, and the actor that verl makes of it before it starts Ray. The changes are made behind
-    Hydra's back, which takes a second for each."""
+    """That result with changed settings, and the actor that verl creates from it before it starts Ray. The changes bypass Hydra, which
+    takes a second each."""
     config = copy.deepcopy(hydras(*overrides))
     for key, value in changes.items():
         OmegaConf.update(config, key, value, merge=False, force_add=True)
@@ -313,7 +311,7 @@ def one_override_selects_the_settings_of_the_paper():
     assert config.algorithm.adv_estimator == "grpo" and not config.algorithm.norm_adv_by_std_in_grpo
     batch = random_batch(1, 0.3)
     made.global_batch_info.update(loss_scale_factor=made.loss_scale_factor)
-    theirs = verls("dppo_tv", 0.15, 0.15)  # no truncation: not at verl's 3
+    theirs = verls("dppo_tv", 0.15, 0.15)  # without truncation: verl's default is 3
     theirs.global_batch_info.update(loss_scale_factor=8192)
     assert relative(gradient(made, batch, made.loss_agg_mode)[1], gradient(theirs, batch, made.loss_agg_mode)[1]) <= 1e-12
     for row in ("dppo_kl", "drpo"):
@@ -321,7 +319,7 @@ def one_override_selects_the_settings_of_the_paper():
 
 
 def verl_accepts_the_configuration_of_the_example():
-    """Its words through Hydra, and verl's own check of a configuration, which is what main_ppo does before it starts Ray."""
+    """Passes its arguments through Hydra and verl's own configuration check, as main_ppo does before it starts Ray."""
     script = (ROOT / "examples" / "verl_plugin" / "dppo_gsm8k.sh").read_text()
     command = script[script.index("-m verl.trainer.main_ppo"):].replace("\\\n", "")
     words = shlex.split(command)[2:-1]  # without the script's own arguments
@@ -344,7 +342,7 @@ def parameters_reach_the_method():
 
 ROLLOUT, CORRECTION, ACTOR = "actor_rollout_ref.rollout", "algorithm.rollout_correction", "actor_rollout_ref.actor"
 MINIRL = ("+keel=corrected", f"{LOSS}.loss_mode=keel_minirl")
-TRAPS = (  # what is changed, and what the refusal names
+TRAPS = (  # changed settings, and a part of the error
     ({f"{CORRECTION}.bypass_mode": False}, ("bypass_mode is false", "sampler")),
     ({f"{ROLLOUT}.calculate_log_probs": False}, ("calculate_log_probs",)),
     ({f"{ACTOR}.clip_ratio_high": 0.28}, ("clip_ratio_high is 0.28", "parameters")),
@@ -362,7 +360,7 @@ TRAPS = (  # what is changed, and what the refusal names
     ({f"{LOSS}.dro_beta": 0.1}, ("dro_beta",)),
     ({f"{LOSS}.run": {}}, ("policy_loss.run", "+keel=row")),
     ({f"{LOSS}.loss_mode": "keel_minirl"}, ("bypass_mode is true", "recomputed")),
-    ({f"{CORRECTION}.bypass_mode": False, f"{ACTOR}.clip_ratio": 0.3}, ("bypass_mode", "clip_ratio is 0.3")),  # all at once
+    ({f"{CORRECTION}.bypass_mode": False, f"{ACTOR}.clip_ratio": 0.3}, ("bypass_mode", "clip_ratio is 0.3")),  # all errors at once
 )
 TRAPS_OF_MINIRL = (
     ({f"{CORRECTION}.rollout_is_threshold": 2}, ("rollout_is_threshold", "1e9")),

@@ -1,4 +1,4 @@
-"""What a caller can get wrong: each a ValueError that names the argument and its first offending place."""
+"""Invalid arguments: each raises a ValueError with the argument's name and the first invalid position."""
 
 import decimal
 import fractions
@@ -57,7 +57,7 @@ def invalid_log_probs_are_named_with_their_index():
             keel.token_coefficients("dppo_tv", **tokens(**with_value(name, 2, value)))  # masked: not read
     both = tokens()["logp"].clone()
     both[1] = both[3] = 1.0
-    refused(["logp[1]"], keel.token_coefficients, "dppo_tv", **tokens(logp=both))  # the first, not just any
+    refused(["logp[1]"], keel.token_coefficients, "dppo_tv", **tokens(logp=both))  # the first one, not any
     refused(["advantages[0]", "finite"], keel.token_coefficients, "grpo", **tokens(**with_value("advantages", 0, NAN)))
     refused(["old_logp[1]"], keel.token_coefficients, "minirl", old_logp=torch.tensor([-1.0, 2.0, -1.0, -1.0]), **tokens())
     refused(["other_logp[3]"], keel.token_coefficients, "dppo_kl", **tokens(other_logp=(1 - tokens()["logp"].exp()).log() * torch.tensor([1, 1, 1, 3])))
@@ -73,7 +73,7 @@ def invalid_values_are_named():
         refused(["rewards[1]", "1e30"], keel.advantages, kind, rewards=rewards, groups=[0, 0, 0])
     exact = torch.tensor([0.3, 1.7, 0.2, 0.1])
     refused(["divergence[1]", "total variation"], keel.token_coefficients, "dppo_full_tv", divergence=exact, **tokens())
-    keel.token_coefficients("dppo_full_kl", divergence=exact, **tokens())  # a KL may be
+    keel.token_coefficients("dppo_full_kl", divergence=exact, **tokens())  # a KL divergence may be larger than 1
     refused(["support", "foo"], keel.divergence, "binary_tv", logp=tokens()["logp"],
             behavior_logp=tokens()["behavior_logp"], support="foo")
     refused(["aggregation", "3"], keel.policy_loss, "dppo_tv", aggregation=3, **tokens())
@@ -103,7 +103,7 @@ def missing_inputs_of_a_region_are_refused():
     refused(["divergence[0]"], keel.token_coefficients, "dppo_full_tv", divergence=torch.tensor([NAN, 0, 0, 0]), **tokens())
     refused(["divergence[1]"], keel.token_coefficients, "dppo_full_tv", divergence=torch.tensor([0, -0.1, 0, 0]), **tokens())
     infinite = keel.token_coefficients("dppo_full_kl", divergence=torch.tensor([INF, INF, 0, 0]), **tokens())
-    assert infinite.keep.tolist() == [False, True, True, True]  # away and beyond; towards mu is never blocked
+    assert infinite.keep.tolist() == [False, True, True, True]  # away from mu and beyond the threshold; a move towards mu is never masked
 
 
 def top_k_rows_must_be_distributions():
@@ -179,7 +179,7 @@ def whole_rows_must_be_distributions():
 
 
 def contradicting_parameters_are_refused():
-    """A few of tests/objective/methods_test.cpp's: they come through as a ValueError, and None stands for no limit."""
+    """Some cases of tests/objective/methods_test.cpp: they raise ValueError in Python, and None is no limit."""
     old = dict(old_logp=tokens()["logp"])
     for region, params, wanted in (("mis", {"gap_low": 2.0, "gap_high": 1.0}, ["gap_low is 2", "gap_high is 1", "at most"]),
                                    ("dppo_tv", {"C": 3, "c": 3}, ["C", '"c"', "keep one"]), ("drpo", {"delta": 1e300}, ["delta", "1e-20 to 1e20"]),
@@ -265,7 +265,7 @@ def meta_tensors_do_not_mix_with_others():
     pair = dict(logp=torch.ones(4, device="meta"), behavior_logp=torch.ones(4, device="meta"))
     refused(["logp", "meta"], keel.certificate, rewards=torch.ones(1), **pair)
     refused(["rewards", "meta"], keel.certificate, logp=tokens()["logp"], behavior_logp=tokens()["logp"], rewards=torch.ones(1, device="meta"))
-    # All of them together are shapes, which torch.compile asks for.
+    # If all of them are meta tensors, the result is a meta tensor, which torch.compile needs.
     shapes = {name: torch.ones(4, device="meta") for name in ("logp", "behavior_logp", "advantages")}
     assert keel.token_coefficients("dppo_tv", **shapes, mask=[1, 1, 1, 1], lengths=[2, 2]).coefficient.shape == (4,)
     assert keel.policy_loss("dppo_tv", **shapes, lengths=[2, 2], aggregation="token_mean").is_meta
@@ -287,7 +287,7 @@ def invalid_arguments_always_raise():
     empty = dict(logp=torch.zeros(0), behavior_logp=torch.zeros(0), advantages=torch.zeros(0))
     assert keel.token_coefficients("gspo", **empty, lengths=[]).coefficient.numel() == 0
     refused(["aggregation", "mean", "known: token_mean"], keel.aggregate, "mean", values=torch.zeros(0))
-    for horizon in (0, -1, NAN, INF, 1e300):  # a sound one has no effect on token_mean and is no mistake either
+    for horizon in (0, -1, NAN, INF, 1e300):  # a valid one has no effect on token_mean and is accepted
         refused(["horizon", "above 0"], keel.aggregate, "token_mean", values=vector, horizon=horizon)
     refused(["horizon is not given", "seq_mean_token_sum_norm"], keel.policy_loss, "drpo", **tokens())
     refused(["lam is 0.9", "lambda is 0.5"], keel.advantages, "gae", rewards=rewards, lengths=[2, 1], values=vector, lam=0.9, **{"lambda": 0.5})
@@ -317,7 +317,7 @@ def certificates_name_missing_arguments():
     refused(["xi is inf"], keel.certificate, xi=INF, **update)
     refused(["horizon is 0", "lengths[0] is 1"], keel.certificate, horizon=0, **update)
     tv = torch.tensor([0.1, 0.2])
-    assert keel.certificate(tv=tv, **update).divergence == "unnamed"  # not the theorem's, because nobody said so
+    assert keel.certificate(tv=tv, **update).divergence == "unnamed"  # tv alone does not name the divergence
     assert keel.certificate(tv=tv, divergence="full_tv", **update).divergence == "full_tv"
     assert keel.certificate(**update).divergence == "binary_tv"
     refused(["groups has 3 entries", "2 sequences"], keel.certificate, groups=[0, 0, 1], **update)
@@ -349,11 +349,11 @@ def messages_name_arguments_and_not_settings():
 def clamps_are_counted():
     decision = keel.token_coefficients("pg_is", logp=torch.tensor([-50.0, -1.0, -0.5]), advantages=torch.ones(3),
                                        behavior_logp=torch.tensor([-1.0, -1.0, -30.0]), mask=torch.tensor([1, 1, 0]))
-    assert decision.clamped.item() == 1  # the third is beyond too, and masked
+    assert decision.clamped.item() == 1  # the third is beyond the threshold too, and masked
 
 
 def a_module_without_operators_names_the_build_command():
-    """As it stands in build/python after `make quickstart`."""
+    """As in build/python after `make quickstart`."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(pathlib.Path(keel.__file__).parent, pathlib.Path(folder) / "keel", ignore=shutil.ignore_patterns("*.so"))
         result = subprocess.run([sys.executable, "-c", "import keel"], cwd=folder, capture_output=True, text=True,

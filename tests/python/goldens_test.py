@@ -1,4 +1,4 @@
-"""Every case of tests/goldens through the Python module, float64 and float32, with the tolerances of its README."""
+"""Runs every case of tests/goldens through the Python module in float64 and float32, with the tolerances of their README."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The fused head compared with materialised logits in float64: values, gradients, torch.compile, operator checks, refusals."""
+"""The fused head compared with materialised logits in float64: values, gradients, torch.compile, operator checks, errors."""
 
 import os
 import sys
@@ -19,8 +19,8 @@ LENGTHS = [7, 1, 9, 7]
 
 
 def problem(dtype=torch.float32, seed=3):
-    """Hidden states and a head that need gradients, targets, and what a method is told of the tokens."""
-    generator = torch.Generator("cpu").manual_seed(seed)  # one problem on every device
+    """Hidden states and a head that need gradients, targets, and the arguments of a method."""
+    generator = torch.Generator("cpu").manual_seed(seed)  # the same problem on every device
 
     def normal(*shape):
         return torch.randn(*shape, generator=generator, device="cpu").to(torch.get_default_device())
@@ -85,14 +85,14 @@ def mixed_dtypes_are_computed_in_float32():
     near(mixed.logp, got.logp.detach().double(), "logp of bfloat16 and a float32 head")
 
 
-LOSSES = (  # method, parameters, what else it takes
+LOSSES = (  # method, parameters, names of its other arguments
     ("dppo_tv", {"high": 0.05}, {}), ("drpo", None, {}), ("ppo", None, {}), ("gspo", None, {}), ("m2po", None, {}),
     ("dppo_kl", {"low": 0.02}, dict(temperature=0.8, softcap=5.0)), ("dppo_tv", None, dict(entropy_coefficient=0.1)))
 
 
 def reference_loss(method, parameters, hidden, weight, targets, known, temperature=1.0, softcap=None, entropy_coefficient=0.0,
                    divergence=None, **more):
-    """keel.policy_loss on materialised logits in float64, of which the goldens' tests are."""
+    """keel.policy_loss on materialised logits in float64, which the golden tests cover."""
     logp = reference_logp(hidden, weight, temperature, softcap)
     chosen = logp.gather(1, targets[:, None])[:, 0].clamp(max=0)
     wide = {name: value.double() if value.is_floating_point() else value for name, value in {**known, **more}.items()}
@@ -244,7 +244,7 @@ def mismatched_arguments_are_refused_by_name():
         (lambda: loss(entropy_coefficient=float("nan")), "entropy_coefficient is nan"),
         (lambda: loss(entropy_coefficient=float("inf")), "entropy_coefficient is inf"),
     ]
-    # A tensor without numbers beside others is answered with shapes, whose numbers nobody would have written.
+    # A meta tensor with ordinary ones would give a result without values.
     empty = {name: value.to("meta") for name, value in dict(known, targets=targets, weight=weight.detach(), hidden=hidden.detach()).items()}
     cases += [(lambda name=name: loss(aggregation=None, weights=known["advantages"].abs(), **{name: empty[name]}), "on meta") for name in empty]
     cases += [(lambda: keel.fused_log_probs(hidden, weight, empty["targets"]), "targets is on meta"),

@@ -1,9 +1,6 @@
-"""docs/methods.md: every row of the table has its section, every example gives what the page says, every picture is what
-the script draws.
-
-The page's Python blocks run in order, in one namespace. A comment behind an expression is what it must give:
-`f(x)  # [0.75, log(2)]` to 1e-9, `# about 0.14` to the digits shown, `# log(2), about 0.69` both.
-"""
+"""docs/methods.md: every method has its section, every example gives the result on the page, and every figure equals the script's. The
+page's Python blocks run in order, in one namespace. A comment after an expression is its expected value: `f(x) # [0.75, log(2)]` to
+1e-9, `# about 0.14` to the digits shown, `# log(2), about 0.69` both."""
 
 import ast
 import contextlib
@@ -42,7 +39,7 @@ def blocks(text, language):
 
 
 def sections(text):
-    """The page's text about each row, by its name."""
+    """The page's text about each method, by name."""
     result = {}
     for part in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
         heading = re.match(r"### `(\w+)`\n", part)
@@ -52,7 +49,7 @@ def sections(text):
     return result
 
 
-# What a section must say about its row.
+# The required lines of a section.
 
 
 def shown(value):
@@ -86,7 +83,7 @@ def without_links(text):
 
 
 def every_row_has_its_section():
-    """A new method may have no section yet; it is named, and the page's own count stays true."""
+    """A new method may have no section yet; the test prints its name and requires a correct count on the page."""
     about = sections(page())
     rows = {name: row for name, row in keel.methods().items() if name in about}
     assert f"Keel's {len(about)} methods" in page(), f"its count is wrong: write Keel's {len(about)} methods"
@@ -110,7 +107,7 @@ def every_row_has_a_worked_example():
 
 
 def statements(block):
-    """The statements of a block, each with the comment behind it, which says what it must give (else None)."""
+    """The statements of a block, each with the comment after it, which is its expected value (else None)."""
     comments = {token.start[0]: token.string.lstrip("# ").strip()
                 for token in tokenize.generate_tokens(io.StringIO(block).readline)
                 if token.type == tokenize.COMMENT and token.line[:token.start[1]].strip()}
@@ -119,7 +116,7 @@ def statements(block):
 
 
 def plain(value):
-    """Tensors and tuples as lists."""
+    """Converts tensors and tuples to lists."""
     if isinstance(value, torch.Tensor):
         return value.tolist()
     return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
@@ -138,7 +135,7 @@ def flat(value):
 
 
 def rounds_to(got, text):
-    """Every number of the text is the number got, to the digits shown."""
+    """Whether every number of the text equals `got` to the digits shown."""
     numbers = [decimal.Decimal(number) for number in re.findall(r"-?\d+\.?\d*(?:e[-+]?\d+)?", text)]
     got = flat(got)
     return len(got) == len(numbers) and all(

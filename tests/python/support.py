@@ -15,12 +15,12 @@ def golden(name):
 
 
 def floats(values, dtype):
-    """null is an infinite number."""
+    """Converts null to infinity."""
     return torch.tensor([float("inf") if v is None else v for v in values], dtype=torch.float64).to(dtype)
 
 
 def policy_arguments(batch, dtype):
-    """A batch of batches.json as arguments of token_coefficients."""
+    """The arguments of token_coefficients for a batch of batches.json."""
     arguments = {name: floats(batch[name], dtype) for name in ("logp", "behavior_logp", "advantages", "old_logp")}
     arguments.update(mask=torch.tensor(batch["mask"]), lengths=batch["lengths"], groups=batch["groups"])
     if "K" in batch:

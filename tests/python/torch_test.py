@@ -112,7 +112,7 @@ def torch_checks_the_operators():
     ops = torch.ops.keel
     no_numbers = torch.empty(0, dtype=torch.float64)
     none = (None,) * 8
-    # pg hands the advantages through: its result may still not share their memory.
+    # pg returns the advantages unchanged: its result must not share their memory.
     for region in ("pg", "dppo_tv", "gspo"):
         library.opcheck(ops.token_coefficients, (region, [], no_numbers, [], [], *three, mask, lengths, groups, *none))
     library.opcheck(ops.token_coefficients, ("ppo", ["low", "high"], torch.tensor([0.1, 0.3], dtype=torch.float64), ["anchor"], ["behavior"], *three, mask,

@@ -6,5 +6,5 @@ FULL = os.environ.get("KEEL_TEST_FULL", "") not in ("", "0")
 
 
 def count(short, full):
-    """Returns the size of a short or of a full test."""
+    """Returns the value for short or for full tests."""
     return full if FULL else short

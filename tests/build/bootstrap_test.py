@@ -105,8 +105,8 @@ def expect(condition, *what):
 
 def a_first_call_creates_the_venv_and_a_second_is_silent_and_fast(folder):
     machine = Machine(folder)
-    code, said, calls, _ = machine.bootstrap()
-    expect(code == 0 and calls == ["venv", "pip --disable-pip-version-check --no-compile torch==2.13.0 pyarrow"], code, said, calls)
+    code, output, calls, _ = machine.bootstrap()
+    expect(code == 0 and calls == ["venv", "pip --disable-pip-version-check --no-compile torch==2.13.0 pyarrow"], code, output, calls)
     machine.file("no-network")
     later = [machine.bootstrap() for _ in range(3)]
     expect(all(call[:3] == (0, "", []) for call in later), later)
@@ -115,9 +115,9 @@ def a_first_call_creates_the_venv_and_a_second_is_silent_and_fast(folder):
 
 def test_packages_are_installed_once_with_the_same_torch(folder):
     machine = Machine(folder)
-    code, said, calls, _ = machine.bootstrap("--tests")
+    code, output, calls, _ = machine.bootstrap("--tests")
     packages = "torch==2.13.0 pyarrow numpy transformers==5.23.0 tokenizers==0.23.3 safetensors jinja2 peft==0.21.2"
-    expect(code == 0 and calls[-2:] == [f"pip --disable-pip-version-check --no-compile {packages}", "peers"], code, said, calls)
+    expect(code == 0 and calls[-2:] == [f"pip --disable-pip-version-check --no-compile {packages}", "peers"], code, output, calls)
     expect(machine.bootstrap("--tests")[:3] == (0, "", []), "the second call was not silent")
     expect(machine.bootstrap()[:3] == (0, "", []), "a call without --tests was not silent")
 
@@ -125,29 +125,29 @@ def test_packages_are_installed_once_with_the_same_torch(folder):
 def an_interrupted_installation_is_repaired(folder):
     machine = Machine(folder)
     machine.file("no-network")
-    code, said, calls, _ = machine.bootstrap()  # pip stops after it unpacked torch
-    expect(code == 1 and "KEEL_TORCH" in said, code, said)
+    code, output, calls, _ = machine.bootstrap()  # pip stops after it unpacked torch
+    expect(code == 1 and "KEEL_TORCH" in output, code, output)
     (machine.folder / "no-network").unlink()
-    code, said, calls, _ = machine.bootstrap()
-    expect(code == 0 and calls == ["pip --disable-pip-version-check --no-compile torch==2.13.0 pyarrow"], code, said, calls)
+    code, output, calls, _ = machine.bootstrap()
+    expect(code == 0 and calls == ["pip --disable-pip-version-check --no-compile torch==2.13.0 pyarrow"], code, output, calls)
 
     shutil.rmtree(machine.venv)
     (machine.venv / "bin").mkdir(parents=True)  # python3 -m venv was interrupted
-    code, said, calls, _ = machine.bootstrap()
-    expect(code == 0 and calls[0] == "venv" and "broken" in said, code, said, calls)
+    code, output, calls, _ = machine.bootstrap()
+    expect(code == 0 and calls[0] == "venv" and "broken" in output, code, output, calls)
     expect(machine.bootstrap()[:3] == (0, "", []), "the call after the repair was not silent")
 
 
 def without_apt_the_missing_packages_are_listed_and_it_stops(folder):
     machine = Machine(folder, without=("apt-get", "dpkg-query", "cmake", "python3"))
-    code, said, calls, _ = machine.bootstrap()
-    expect(code == 1 and f"sudo apt-get update && sudo apt-get install -y {REQUIRED}\n" in said, code, said)
+    code, output, calls, _ = machine.bootstrap()
+    expect(code == 1 and f"sudo apt-get update && sudo apt-get install -y {REQUIRED}\n" in output, code, output)
 
 
 def without_root_the_missing_packages_are_listed_and_it_stops(folder):
     machine = Machine(folder, without=("ninja-build", "git"))
-    code, said, calls, _ = machine.bootstrap(user=65534 if os.geteuid() == 0 else None)
-    expect(code == 1 and "sudo apt-get install -y ninja-build git\n" in said, code, said)
+    code, output, calls, _ = machine.bootstrap(user=65534 if os.geteuid() == 0 else None)
+    expect(code == 1 and "sudo apt-get install -y ninja-build git\n" in output, code, output)
     expect(calls == [], "apt-get was called without the right to", calls)
 
 
@@ -155,8 +155,8 @@ def missing_packages_are_installed_by_root(folder):
     if os.geteuid() != 0:
         return
     machine = Machine(folder, without=("ninja-build", "git"))
-    code, said, calls, _ = machine.bootstrap()
-    expect(code == 0 and calls[0].endswith(" update"), code, said, calls)
+    code, output, calls, _ = machine.bootstrap()
+    expect(code == 0 and calls[0].endswith(" update"), code, output, calls)
     expect(calls[1].endswith(" install -y --no-install-recommends ninja-build git"), calls)
     expect(machine.bootstrap()[:3] == (0, "", []), "the second call was not silent")
 
@@ -166,8 +166,8 @@ def available_commands_need_no_package(folder):
     for name in ("ninja", "git", "ccache", "g++", "pkg-config"):  # the last two find every header and library
         (machine.folder / "bin" / name).write_text("#!/bin/sh\ncat >/dev/null\n")
         (machine.folder / "bin" / name).chmod(0o755)
-    code, said, calls, _ = machine.bootstrap()
-    expect(code == 0 and calls[0] == "venv", code, said, calls)
+    code, output, calls, _ = machine.bootstrap()
+    expect(code == 0 and calls[0] == "venv", code, output, calls)
 
 
 def unavailable_optional_packages_are_reported_once(folder):
@@ -176,8 +176,8 @@ def unavailable_optional_packages_are_reported_once(folder):
     machine.file("python3-torch", torch)
     machine.file("no-network")
     for options, packages in ((), OPTIONAL), (("--tests",), OPTIONAL_FOR_TESTS):
-        code, said, calls, _ = machine.bootstrap(*options, KEEL_TORCH=torch)
-        expect(code == 0 and said.count(f"continuing without {packages},") == 1, code, said)
+        code, output, calls, _ = machine.bootstrap(*options, KEEL_TORCH=torch)
+        expect(code == 0 and output.count(f"continuing without {packages},") == 1, code, output)
     for options in (), ("--tests",):
         expect(machine.bootstrap(*options, KEEL_TORCH=torch)[:3] == (0, "", []), "it was mentioned again")
 
@@ -191,8 +191,8 @@ def a_python3_with_all_packages_needs_no_venv(folder):
 
 
 def a_wrong_keel_torch_stops_with_an_error(folder):
-    code, said, calls, _ = Machine(folder).bootstrap(KEEL_TORCH="/nowhere")
-    expect(code == 1 and "KEEL_TORCH is '/nowhere'" in said and calls == [], code, said, calls)
+    code, output, calls, _ = Machine(folder).bootstrap(KEEL_TORCH="/nowhere")
+    expect(code == 1 and "KEEL_TORCH is '/nowhere'" in output and calls == [], code, output, calls)
 
 
 def a_prepared_repository_installs_nothing(folder):

@@ -249,9 +249,9 @@ class ImpossibleSettings(support.Test):
 
     def test_doctor_prints_the_default_number_of_threads(self):
         """run.threads 0 means one per core, for any OMP_NUM_THREADS."""
-        told = support.keel("doctor", env=support.environment(OMP_NUM_THREADS="1"), check=False).stdout
-        cores = re.search(r"cores +(\d+)", told)[1]
-        self.assertRegex(told, rf"CPU kernels .*, {cores} threads?\n")
+        output = support.keel("doctor", env=support.environment(OMP_NUM_THREADS="1"), check=False).stdout
+        cores = re.search(r"cores +(\d+)", output)[1]
+        self.assertRegex(output, rf"CPU kernels .*, {cores} threads?\n")
 
     def test_settings_are_explained_without_a_run(self):
         result = train(self.folder / "run", "--explain")

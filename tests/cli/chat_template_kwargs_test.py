@@ -13,7 +13,7 @@ THINKING = byte_model.TEMPLATE.replace("<|im_start|>assistant\n{% endif %}", "<|
 DATED = "{{ strftime_now('%Y') }} " + byte_model.TEMPLATE
 
 
-class TemplateWords(support.Test):
+class TemplateVariables(support.Test):
     def setUp(self):
         super().setUp()
         self.model = byte_model.write_model(self.folder / "model")
@@ -40,13 +40,13 @@ class TemplateWords(support.Test):
         return " ".join(result.stdout.split())
 
     def test_a_run_prints_the_template_variables(self):
-        told = "chat template variables: enable_thinking=false"
+        message = "chat template variables: enable_thinking=false"
         word = "data.chat_template_kwargs=[enable_thinking=False]"
-        self.assertIn(told, self.explained(word))
+        self.assertIn(message, self.explained(word))
         result = self.train(word)
         self.assert_exit(result, 0)
         for where in (result.stdout + result.stderr, (self.folder / "run" / "log.txt").read_text()):
-            self.assertIn(told, " ".join(where.split()))
+            self.assertIn(message, " ".join(where.split()))
         self.assertNotIn("chat template variables", self.explained())
 
     def test_an_evaluation_with_other_template_variables_warns(self):
@@ -54,11 +54,11 @@ class TemplateWords(support.Test):
         self.assert_exit(self.train(word), 0)
         config = self.folder / "own.yaml"
         config.write_text(f"data: {{files: [{self.rows}]}}\nreward: {{functions: ['length:3']}}\nrollout: {{max_new_tokens: 4}}\n")
-        told = "gives the prompts of training"
-        for settings, is_told in (((), True), ((word,), False)):
+        message = "gives the prompts of training"
+        for settings, is_printed in (((), True), ((word,), False)):
             result = keel("eval", config, "--model", self.folder / "run", *settings)
             self.assert_exit(result, 0)
-            self.assertEqual(told in " ".join(result.stderr.split()), is_told, result.stderr)
+            self.assertEqual(message in " ".join(result.stderr.split()), is_printed, result.stderr)
 
     def test_the_date_is_printed_if_the_template_uses_it(self):
         self.assertNotIn("today is", self.explained())
@@ -67,8 +67,8 @@ class TemplateWords(support.Test):
 
     def test_a_string_that_looks_like_a_value_is_printed_as_a_string(self):
         """transformers treats it as true, like every non-empty string: `is false` does not hold."""
-        told = self.explained(r'data.chat_template_kwargs=["enable_thinking=\"false\""]')
-        self.assertIn('chat template variables: enable_thinking="false" (a string, which counts as true; remove the quotes for the value)', told)
+        message = self.explained(r'data.chat_template_kwargs=["enable_thinking=\"false\""]')
+        self.assertIn('chat template variables: enable_thinking="false" (a string, which counts as true; remove the quotes for the value)', message)
         self.assertNotIn("(a string", self.explained("data.chat_template_kwargs=[enable_thinking=false]"))
 
     def test_variables_without_effect_on_first_prompts_are_refused(self):

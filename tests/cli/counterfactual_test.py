@@ -104,7 +104,7 @@ def recorded(run, update=None):
     return [row for row in rows if update in (None, row["update"])]
 
 
-def asked(run, *methods, steps=":"):
+def rows_of_each(run, *methods, steps=":"):
     """Every row printed by keel tokens --each, as a dictionary."""
     result = keel("tokens", run, *(f"--method={method}" for method in methods), "--steps", steps, "--each", "-")
     assert result.returncode == 0, result.stderr
@@ -129,7 +129,7 @@ class AnswersAreWhatTrainingDoes(support.Test):
     recomputed log-probs, at the weights at which the first method recorded its second step."""
 
     def compare(self, base, methods, stale=False):
-        rows = [row for row in asked(continued(base, stale), *methods, steps="2:2") if row["update"] == "0"]
+        rows = [row for row in rows_of_each(continued(base, stale), *methods, steps="2:2") if row["update"] == "0"]
         self.assertGreater(len(rows), 50)
         for method in methods:
             real = [row for row in recorded(continued(method, stale), update=0) if row["step"] == 2]
@@ -160,16 +160,16 @@ class AnswersAreWhatTrainingDoes(support.Test):
         self.assert_exit(result, 0)
         refused = {method.partition(":")[0] for base, methods in ANSWERED_BY.items() for method in (base, *methods)} - {"dppo_tv"}
         text = keel("tokens", continued(PLAIN, False), "--method", "all").stdout
-        said = dict(re.findall(r"not compared: (\w+): (needs the column \w+)", text))
+        reasons = dict(re.findall(r"not compared: (\w+): (needs the column \w+)", text))
         column = {"dppo_topk_tv": "topk_tv", "drpo_topk_tv": "topk_tv", "dppo_topk_kl": "topk_kl", "drpo_topk_kl": "topk_kl", "dppo_full_tv": "full_tv",
                   "drpo_full_tv": "full_tv", "dppo_full_kl": "full_kl", "drpo_full_kl": "full_kl"}
-        self.assertEqual(said, {name: "needs the column " + column.get(name, "log_recomputed") for name in refused})
+        self.assertEqual(reasons, {name: "needs the column " + column.get(name, "log_recomputed") for name in refused})
         answered = [each["name"] for each in json.loads(result.stdout)["methods"]]
         self.assertEqual(sorted(answered), sorted(method.partition(":")[0] for method in other_rows()))
 
     def test_the_runs_method_reproduces_its_decisions(self):
         for base in (PLAIN, TOP_K):
-            for row in asked(run_of(base), base):
+            for row in rows_of_each(run_of(base), base):
                 self.assertEqual((row[f"{base} kept"], bits(row[f"{base} coefficient"])), (row["kept"], bits(row["coefficient"])))
             own, (again,) = (answers(run_of(base), "--method", base)[key] for key in ("own", "methods"))
             self.assertEqual((again["held_back"], again["outside"]), (own["held_back"], own["outside"]))
@@ -179,7 +179,7 @@ class AnswersAreWhatTrainingDoes(support.Test):
 class Reader(support.Test):
     def test_rows_equal_those_read_by_pyarrow(self):
         run = run_of(TOP_K)
-        rows, wanted = asked(run), recorded(run)
+        rows, wanted = rows_of_each(run), recorded(run)
         self.assertEqual(len(rows), len(wanted))
         for row, then in zip(rows, wanted):
             self.assertEqual(list(row), list(then))
@@ -199,7 +199,7 @@ class Numbers(support.Test):
         run, method = run_of(PLAIN), "grpo_clip_higher:low=0.1"
         said = answers(run, "--method", method, "--top", "1000")
         (answer,) = said["methods"]
-        rows = asked(run, method)
+        rows = rows_of_each(run, method)
         blocked = [row[f"{method} kept"] == "false" for row in rows]
         by_run = [row["kept"] == "false" for row in rows]
         advantages = [float(row["advantage"]) for row in rows]
@@ -399,7 +399,7 @@ class Refusals(support.Test):
         # A token may be any text; control characters must be escaped.
         tokens = pyarrow.array(["a\0b\n"] * len(table))
         pyarrow.parquet.write_table(table.set_column(8, table.schema.field("token"), tokens), file)
-        self.assertEqual([row["token"] for row in asked(run)], ["a\0b\n"] * len(table))
+        self.assertEqual([row["token"] for row in rows_of_each(run)], ["a\0b\n"] * len(table))
         self.assertTrue(keel("tokens", run, "--csv").stdout.endswith("\n"))
         tokens = pyarrow.array(["\x1b[31m\n\u202e"] * len(table))
         pyarrow.parquet.write_table(table.set_column(8, table.schema.field("token"), tokens), file)

@@ -188,13 +188,13 @@ class OwnRows(own_files.Test):
             self.assertEqual(file.read_bytes(), before)
 
     def test_training_rows_are_labelled(self):
-        for names, said in ((("files", "eval_files"), "data.eval_files: 6 of 20 rows (eval.prompts)"),
+        for names, label in ((("files", "eval_files"), "data.eval_files: 6 of 20 rows (eval.prompts)"),
                             (("files",), "data.files, the training rows: 6 of 20 rows (eval.prompts)")):
             values = {"data": {"files": [], "eval_files": [], **{name: [str(self.data)] for name in names}}}
             table = support.keel("eval", self.configuration("run", **values))
-            self.assertIn(f" on {said}\n", table.stdout, table.stderr)
+            self.assertIn(f" on {label}\n", table.stdout, table.stderr)
             found = support.keel("eval", self.configuration("run", **values), "--json")
-            self.assertEqual(json.loads(found.stdout)["rows"], said)
+            self.assertEqual(json.loads(found.stdout)["rows"], label)
 
     def test_a_reward_knows_the_updates_of_the_weights_that_are_evaluated(self):
         self.reward = self.write("step.py", "def compute_score(completions, trainer_state, **kwargs):\n"

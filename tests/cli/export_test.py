@@ -138,16 +138,16 @@ class EventFile(support.Test):
         shared, first, second = (self.folder / name for name in ("shared", "first", "second"))
         shared.mkdir()
 
-        def go_on(run, steps):
+        def resume(run, steps):
             self.assert_exit(train(run, *(["--resume"] if run.exists() else []), train={"steps": steps},
                                    sft={"steps": 1, "noisy_steps": 0}, eval={"prompts": 0}, **(CHARTS if steps > 1 else {})), 0)
             return {name: text for name, text in support.tree(shared).items() if text}
 
         for run in (first, second):
-            go_on(run, 1)
+            resume(run, 1)
             (run / "tensorboard").symlink_to(shared)
-            before = go_on(run, 2)
-        after = go_on(second, 3)
+            before = resume(run, 2)
+        after = resume(second, 3)
         ids = [json.loads((run / "used.json").read_text())["run.id"] for run in (first, second)]
         self.assertEqual(sorted(name.split(".")[-2] for name in after), sorted(ids))
         self.assertEqual(*({name: text for name, text in files.items() if ids[0] in name} for files in (before, after)))
@@ -235,7 +235,7 @@ class Export(support.Test):
         for target in ("--tensorboard", "--wandb", "--mlflow"):
             self.assert_refused(keel("export", self.trained, target, table), 2, str(table))
 
-    def test_rows_that_were_changed_are_told(self):
+    def test_changed_rows_are_reported(self):
         run = shutil.copytree(self.trained, self.folder / "run")
         lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
         lines[2] = lines[2].replace('"step":3', '"step":7')

@@ -79,9 +79,9 @@ class Generate(support.Test):
 
     def test_settings_of_the_file_are_used_and_printed(self):
         self.say(do_sample=True, temperature=0.6, top_p=0.9, top_k=7, max_new_tokens=5)
-        told = keel("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--seed", 1, "--json")
-        self.assertIn("generation_config.json: temperature 0.6, top_p 0.9, top_k 7, max_new_tokens 5", told.stderr)
-        self.assertLessEqual(len(json.loads(told.stdout)["tokens"]), 5)
+        result = keel("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--seed", 1, "--json")
+        self.assertIn("generation_config.json: temperature 0.6, top_p 0.9, top_k 7, max_new_tokens 5", result.stderr)
+        self.assertLessEqual(len(json.loads(result.stdout)["tokens"]), 5)
         flags = ("--temperature", 0.6, "--top-p", 0.9, "--top-k", 7, "--seed", 1, "-n", 8)
         followed = self.rows("--seed", 1, "-n", 8)
         self.say()
@@ -120,10 +120,10 @@ class Generate(support.Test):
 
     def test_max_length_applies_unless_a_flag_is_set(self):
         self.say(max_length=9, do_sample=True)
-        told = keel("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--seed", 1, "--json")
-        self.assert_exit(told, 0)
-        self.assertIn("generation_config.json: max_length 9", told.stderr)
-        self.assertLessEqual(len(json.loads(told.stdout)["tokens"]), 4)  # 9 in all, of which the prompt has five
+        result = keel("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--seed", 1, "--json")
+        self.assert_exit(result, 0)
+        self.assertIn("generation_config.json: max_length 9", result.stderr)
+        self.assertLessEqual(len(json.loads(result.stdout)["tokens"]), 4)  # 9 in all, of which the prompt has five
         flagged = self.generate("--seed", 1, tokens=6)
         self.assertNotIn("max_length", flagged.stderr)
         self.say(max_length=3, do_sample=True)
@@ -138,16 +138,16 @@ class Generate(support.Test):
         self.say(do_sample=True)
         self.assertNotIn("do_sample", self.generate("--seed", 1).stderr)
         self.say()  # as in a GGUF file, which does not have these keys
-        told = self.generate("--seed", 1).stderr
-        self.assertIn("the model sets no sampling: Keel samples at temperature 1.0, transformers", told)
-        self.assertNotIn("generation_config.json", told)
+        result = self.generate("--seed", 1).stderr
+        self.assertIn("the model sets no sampling: Keel samples at temperature 1.0, transformers", result)
+        self.assertNotIn("generation_config.json", result)
 
     def test_only_unsupported_keys_with_effect_are_reported(self):
         self.say(do_sample=True, num_return_sequences=2, repetition_penalty=1.05, no_repeat_ngram_size=3, bos_token_id=1, transformers_version="4.51", max_length=99,
                  use_cache=True, typical_p=1.0, num_beams=1, min_p=None, suppress_tokens=[])
-        told = self.generate("--seed", 1)
-        self.assert_exit(told, 0)
-        self.assertEqual(told.stderr.strip(), "generation_config.json: unsupported: num_return_sequences 2, repetition_penalty 1.05, no_repeat_ngram_size 3")
+        result = self.generate("--seed", 1)
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stderr.strip(), "generation_config.json: unsupported: num_return_sequences 2, repetition_penalty 1.05, no_repeat_ngram_size 3")
 
     def test_invalid_values_are_refused_unless_a_flag_replaces_them(self):
         for key, value, flag in (("temperature", -1, "--temperature"), ("temperature", "hot", "--temperature"),

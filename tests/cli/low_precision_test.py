@@ -24,7 +24,7 @@ class EveryPrecision(support.Test):
         self.assert_exit(result, 0)
         return result
 
-    def test_is_told_trains_and_resumes_to_the_same_bits(self):
+    def test_is_printed_and_resumes_to_the_same_bits(self):
         known = train(self.folder / "none", rollout={"weights": "none"})
         self.assert_exit(known, 2)
         self.assertIn("expected one of " + ", ".join(SENTENCES), known.stderr)

@@ -133,8 +133,8 @@ class ModelFolder(support.Test):
     def test_trained_float32_weights_survive_narrow_folders(self):
         self.write_weights(lambda name: "BF16")
         plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 2}, optimizer={"lr": 1e-6})
-        told = self.train("narrow", **plan).stdout
-        for text in (told, self.train("narrow", "--explain", **plan).stdout):
+        output = self.train("narrow", **plan).stdout
+        for text in (output, self.train("narrow", "--explain", **plan).stdout):
             self.assertRegex(text, r"saved as +bfloat16, the dtype of model.path; the float32 weights are in optimizer.safetensors")
         self.assert_exit(keel("convert", self.folder / "narrow", self.folder / "wide", "--dtype", "float32"), 0)
         want = read_weights(self.folder / "wide" / "model.safetensors")
@@ -263,17 +263,17 @@ class ModelFolder(support.Test):
         self.assert_exit(self.generate(), 0)
 
     def test_the_template_of_a_processor_is_a_fallback_and_kept(self):
-        said = "{% for m in messages %}<bos> {{ m.content }}{% endfor %}"
+        template = "{% for m in messages %}<bos> {{ m.content }}{% endfor %}"
         ask = ("--temperature", 0)
         (want,) = self.generate(*ask).stdout.splitlines()
         chat = lambda: keel("generate", "--model", self.base, "--prompt", "1 + 2 =", "--chat", "--max-new-tokens", 4, "--json", *ask)
         self.assert_refused(chat(), 3, "no chat template")
-        (self.base / "chat_template.json").write_text(json.dumps({"chat_template": said}))
+        (self.base / "chat_template.json").write_text(json.dumps({"chat_template": template}))
         self.assertEqual(chat().stdout.splitlines(), [want])
         self.assert_exit(self.train("kept", sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 0}), 0)
-        self.assertEqual(json.loads((self.last("kept") / "chat_template.json").read_text()), {"chat_template": said})
+        self.assertEqual(json.loads((self.last("kept") / "chat_template.json").read_text()), {"chat_template": template})
         (self.base / "chat_template.json").write_text(json.dumps({"chat_template": "{{ raise_exception('never asked') }}"}))
-        (self.base / "chat_template.jinja").write_text(said)
+        (self.base / "chat_template.jinja").write_text(template)
         self.assertEqual(chat().stdout.splitlines(), [want])
         (self.base / "chat_template.jinja").unlink()
         (self.base / "chat_template.json").write_text("{}")
@@ -284,15 +284,15 @@ class ModelFolder(support.Test):
         self.assert_exit(self.train("first", lora={"rank": 3, "alpha": 5}, train={"steps": 2}, **plan), 0)
         adapter = self.folder / "adapter"
         shutil.copytree(self.last("first") / "adapter", adapter)
-        said = json.loads((adapter / "adapter_config.json").read_text())
-        said |= {"alpha_pattern": {"q_proj": 2}, "eva_config": None}
-        (adapter / "adapter_config.json").write_text(json.dumps(said))
+        settings = json.loads((adapter / "adapter_config.json").read_text())
+        settings |= {"alpha_pattern": {"q_proj": 2}, "eva_config": None}
+        (adapter / "adapter_config.json").write_text(json.dumps(settings))
         self.assert_exit(self.train("whole", lora={"adapter": adapter}, train={"steps": 4}, **plan), 0)
         self.assert_exit(self.train("parts", lora={"adapter": adapter}, train={"steps": 2}, **plan), 0)
         self.assert_exit(keel("train", self.folder / "parts" / "config.yaml", "--resume", "train.steps=4"), 0)
         self.assert_same_run(self.folder / "whole", self.folder / "parts")
         saved = json.loads((self.last("parts") / "adapter" / "adapter_config.json").read_text())
-        self.assertEqual(saved, {**said, "base_model_name_or_path": str(self.base)})
+        self.assertEqual(saved, {**settings, "base_model_name_or_path": str(self.base)})
 
     # Rejected folders ------------------------------------------------------------------------------------------------
 

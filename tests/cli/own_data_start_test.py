@@ -108,8 +108,8 @@ class OwnDataStart(own_files.Test):
             other = self.write(f"{name}.jsonl", "".join(rows[:count]) + json.dumps({**json.loads(rows[0]), "prompt": "<bos> 4 + 4 ="}) + "\n")
             result = self.train("run", "--explain", data={"eval_files": [str(other)]})
             self.assert_exit(result, 0)
-            told = f"includes the prompts of {count} rows of data.eval_files"
-            self.assertEqual(told in result.stdout, count > 0, result.stdout)
+            note = f"includes the prompts of {count} rows of data.eval_files"
+            self.assertEqual(note in result.stdout, count > 0, result.stdout)
 
     def test_a_report_compares_no_evaluations_of_two_rewards_or_of_other_rows(self):
         others = self.write("others.jsonl", self.data.read_text())
@@ -138,15 +138,15 @@ class OwnDataStart(own_files.Test):
 
     def test_a_skipped_evaluation_is_not_announced(self):
         for flags in ((), ("--explain",)):
-            told = self.train("none", *flags, data={"eval_files": []}, train={"steps": 1}).stdout
-            self.assertRegex(told, r"evaluation +none: neither data.eval_files nor data.held_out")
-            self.assertNotIn("before and after", told)
-        told = self.train("none", "--explain", data={"eval_files": [], "held_out": 1e-6}, train={"steps": 1}).stdout
-        self.assertRegex(told, r"evaluation +none: data.held_out, 1e-06, is too small: no row is held out")
+            output = self.train("none", *flags, data={"eval_files": []}, train={"steps": 1}).stdout
+            self.assertRegex(output, r"evaluation +none: neither data.eval_files nor data.held_out")
+            self.assertNotIn("before and after", output)
+        output = self.train("none", "--explain", data={"eval_files": [], "held_out": 1e-6}, train={"steps": 1}).stdout
+        self.assertRegex(output, r"evaluation +none: data.held_out, 1e-06, is too small: no row is held out")
         self.assertNotIn("eval.prompts", json.loads((self.folder / "none" / "used.json").read_text()))
         three = self.write("three.jsonl", "".join(self.data.read_text().splitlines(keepends=True)[:3]))
-        told = self.train("three", "--explain", data={"eval_files": [str(three)]}, eval={"prompts": 512}).stdout
-        self.assertIn("3 prompts x 1 sample, temperature 1", told)
+        output = self.train("three", "--explain", data={"eval_files": [str(three)]}, eval={"prompts": 512}).stdout
+        self.assertIn("3 prompts x 1 sample, temperature 1", output)
 
     def test_all_evaluation_rows_count_unless_a_number_is_set(self):
         many = self.write("many.jsonl", "".join(json.dumps({"prompt": f"<bos> {i % 5} + 1 =", "answer": str(i)}) + "\n" for i in range(514)))
@@ -161,10 +161,10 @@ class OwnDataStart(own_files.Test):
         self.assertIn("515 prompts x 1 sample", support.keel("train", config, "--explain").stdout)
 
         part = f"10 of 515 rows (eval.prompts); none of {few}"
-        said = support.keel("eval", config, "--model", self.model, "eval.prompts=10")
-        self.assertIn(f"on data.eval_files: {part}\n", said.stdout)
-        told = json.loads(support.keel("eval", config, "--model", self.model, "eval.prompts=10", "--json").stdout)["left_out"]
-        self.assertEqual((told["rows_behind_eval_prompts"], told["files_without"]), (505, [str(few)]))
+        result = support.keel("eval", config, "--model", self.model, "eval.prompts=10")
+        self.assertIn(f"on data.eval_files: {part}\n", result.stdout)
+        output = json.loads(support.keel("eval", config, "--model", self.model, "eval.prompts=10", "--json").stdout)["left_out"]
+        self.assertEqual((output["rows_behind_eval_prompts"], output["files_without"]), (505, [str(few)]))
         self.assertIn(part, support.keel("train", config, "eval.prompts=10", "--explain").stdout)
         trained = support.keel("train", config, "eval.prompts=10")
         self.assert_exit(trained, 0)
@@ -176,9 +176,9 @@ class OwnDataStart(own_files.Test):
 
     def test_one_prompt_does_not_make_rewards_equal(self):
         one = {"eval": {"prompts": 1, "samples": 4}}
-        for told in (support.keel("eval", self.configuration("run", **one)).stdout, self.train("run", train={"steps": 1}, **one).stdout):
-            self.assertIn("only one prompt", told)
-            self.assertNotIn("equal", told)
+        for output in (support.keel("eval", self.configuration("run", **one)).stdout, self.train("run", train={"steps": 1}, **one).stdout):
+            self.assertIn("only one prompt", output)
+            self.assertNotIn("equal", output)
 
     def test_explain_refuses_what_a_run_would_refuse(self):
         bare = self.write("bare.jsonl", '{"prompt": "<bos> 1 + 1 ="}\n')

@@ -20,7 +20,7 @@ class OwnData(own_files.Test):
         result = self.train("run", train={"steps": 7})
         self.assert_exit(result, 0)
         self.assertIn("read as: verl", result.stdout)
-        seen = []
+        recorded = []
         for sample in support.read_jsonl(self.folder / "run" / "samples.jsonl"):
             if sample["phase"] == "eval":
                 continue
@@ -28,9 +28,9 @@ class OwnData(own_files.Test):
             bonus = int(sample["prompt"].split()[1])
             words = [word for word in sample["completion"].split() if word not in ("<eos>", "<pad>", "<bos>")]
             self.assertAlmostEqual(sample["reward"], len(words) / 10 + bonus, places=6, msg=sample)
-            seen.append(sample["prompt"])
-        prompts = seen[0::2]  # two completions per prompt
-        self.assertEqual(prompts, seen[1::2])
+            recorded.append(sample["prompt"])
+        prompts = recorded[0::2]  # two completions per prompt
+        self.assertEqual(prompts, recorded[1::2])
         self.assertEqual(len(set(prompts[:20])), 20)  # 21 prompts: an epoch of 20 rows, and one more
         self.assertNotEqual(prompts, sorted(prompts))  # shuffled
 
@@ -69,7 +69,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         told.write(f"{os.getppid()} {os.environ.get('ONEDNN_JIT_PROFILE')} {os.environ.get('DNNL_JIT_PROFILE')}\\n")
     return 0.0
 """)
-        def told(**environment):
+        def thread_output(**environment):
             path = self.folder / "told"
             path.unlink(missing_ok=True)
             self.assert_exit(support.keel("train", self.configuration("run", train={"steps": 1}), "--overwrite",
@@ -77,9 +77,9 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
             return {tuple(line.split()[1:]) for line in path.read_text().splitlines()}
 
         before = set(pathlib.Path("/tmp").glob("perf-*.map"))
-        self.assertEqual(told(), {("0", "None")})
+        self.assertEqual(thread_output(), {("0", "None")})
         self.assertEqual(set(pathlib.Path("/tmp").glob("perf-*.map")) - before, set())
-        self.assertEqual(told(DNNL_JIT_PROFILE="0"), {("None", "0")})  # a user's value is kept
+        self.assertEqual(thread_output(DNNL_JIT_PROFILE="0"), {("None", "0")})  # a user's value is kept
 
     def test_a_stopped_run_resumes_to_the_same_bits(self):
         self.assert_exit(self.train("whole"), 0)
@@ -103,9 +103,9 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
                   for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
         # The rows are 1 2 | 3 (long, broken) 1 | 2 3 | (long, broken) 1 2: a resumed run does not count a row again.
         self.assertEqual(counts, [(0, 0), (1, 1), (0, 0), (0, 0)])
-        told = "training: 1 prompt skipped: longer than data.max_prompt_tokens, 40; 1 row skipped: bad"
-        self.assertIn(told, result.stdout + result.stderr)
-        self.assertIn(told, (self.folder / "run" / "log.txt").read_text())
+        message = "training: 1 prompt skipped: longer than data.max_prompt_tokens, 40; 1 row skipped: bad"
+        self.assertIn(message, result.stdout + result.stderr)
+        self.assertIn(message, (self.folder / "run" / "log.txt").read_text())
         self.assertIn("training: 1 prompt longer than 40 tokens, 1 bad row", (self.folder / "run" / "report.html").read_text())
 
     def test_a_resumed_run_requires_the_same_rows(self):
@@ -224,14 +224,14 @@ def f(completions, data_source, level, ability, **columns):
         self.reward.write_text(FAILING)
         result = self.train("run", eval={"prompts": 2}, reward={"on_error": "skip"}, train={"steps": 2})
         self.assert_exit(result, 0)
-        told = [line for line in result.stdout.splitlines() if line.startswith("warning: ")]
-        self.assertEqual(len(told), 5, told)
-        self.assertRegex(told[0], r"failed on rollout .* of prompt 0 \(sums\).*no more tea.*on_error is skip.*log\.txt")
+        warnings = [line for line in result.stdout.splitlines() if line.startswith("warning: ")]
+        self.assertEqual(len(warnings), 5, warnings)
+        self.assertRegex(warnings[0], r"failed on rollout .* of prompt 0 \(sums\).*no more tea.*on_error is skip.*log\.txt")
         # 2 prompts per evaluation, twice, and 2 steps of 3 prompts with 2 completions each
-        for line in told[1:3]:
+        for line in warnings[1:3]:
             self.assertIn("returned a reward for 2 of 2 completions of held-out prompts", line)
-        self.assertIn("failed 16 times on 16 completions", told[3])
-        self.assertIn("scored none of 16 completions", told[4])
+        self.assertIn("failed 16 times on 16 completions", warnings[3])
+        self.assertIn("scored none of 16 completions", warnings[4])
         log = (self.folder / "run" / "log.txt").read_text()
         self.assertEqual(log.count("no more tea"), 16)
         result = support.keel("eval", self.configuration("run", reward={"on_error": "zero"}), "--model", self.model)
@@ -244,18 +244,18 @@ def f(completions, data_source, level, ability, **columns):
         row = json.loads(lines[4])
         row["reward_model"]["ground_truth"] = None
         self.data.write_text("".join([*lines[:4], json.dumps(row) + "\n", *lines[5:]]))
-        judged = {"reward": {"functions": ["math"]}}
-        self.assert_refused(self.train("run", **judged), 3, f"{self.data}:5: ", 'reward "math"', "no answer", "data.bad_rows=skip")
+        scored = {"reward": {"functions": ["math"]}}
+        self.assert_refused(self.train("run", **scored), 3, f"{self.data}:5: ", 'reward "math"', "no answer", "data.bad_rows=skip")
         self.assertFalse((self.folder / "run").exists())
-        self.assert_refused(support.keel("eval", self.configuration("run", **judged), "--model", self.model), 3, f"{self.data}:5: ")
-        result = self.train("run", data={"bad_rows": "skip"}, **judged)
+        self.assert_refused(support.keel("eval", self.configuration("run", **scored), "--model", self.model), 3, f"{self.data}:5: ")
+        result = self.train("run", data={"bad_rows": "skip"}, **scored)
         self.assert_exit(result, 0)
         self.assertIn("1 bad row is skipped", result.stdout)
         # Without the check, the row is found when it is drawn: the second step has the rows 4 and 5.
         unchecked = {"data": {"bad_rows": "stop_late", "shuffle": False, "eval_files": []}, "train": {"steps": 3, "prompts_per_step": 3}}
-        self.assert_refused(self.train("late", **judged, **unchecked), 3, f"{self.data}:5: ")
+        self.assert_refused(self.train("late", **scored, **unchecked), 3, f"{self.data}:5: ")
         unchecked["data"]["bad_rows"] = "skip_late"
-        self.assert_exit(self.train("skipping", **judged, **unchecked), 0)
+        self.assert_exit(self.train("skipping", **scored, **unchecked), 0)
         counts = [r.get("data/bad_rows", 0) for r in support.metrics(self.folder / "skipping") if r["phase"] == "rl"]
         self.assertEqual(counts, [0, 1, 0])
         # A function that needs no answer accepts all rows.
@@ -359,9 +359,9 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
             self.assertEqual(result.numbers["avg_is"], name, functions)
             table = support.keel("eval", self.configuration("run", reward=reward)).stdout
             self.assertIn("avg@1 is the accuracy" if name == "accuracy" else "avg@1 is the mean reward", table)
-            judged = functions in judges or "math" in functions
-            self.assertEqual("solved, for pass@k and maj@k: a reward of at least 0.5" in table, not judged, table)
-            self.assertEqual(result.numbers["solved_is"] == "right answer", judged)
+            scored = functions in judges or "math" in functions
+            self.assertEqual("solved, for pass@k and maj@k: a reward of at least 0.5" in table, not scored, table)
+            self.assertEqual(result.numbers["solved_is"] == "right answer", scored)
             run = f"run{number}"
             result = self.train(run, train={"steps": 1}, reward=reward)
             self.assert_exit(result, 0)

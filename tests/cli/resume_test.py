@@ -228,10 +228,10 @@ class Rows(support.Test):
             lines = self.sound[name].splitlines(keepends=True)
             damages = [(None, "it is missing"), (b"".join(lines[1:] + lines[:1]), "line 1 was changed"),
                        *((b"".join(lines[:kept]), f"it ends after line {kept} of {len(lines)}") for kept in (0, 1, len(lines) - 1))]
-            for data, told in damages:
+            for data, message in damages:
                 (self.run / name).unlink() if data is None else (self.run / name).write_bytes(data)
                 before = support.tree(self.run)
-                self.assert_refused(self.resumed(), 3, f"{name}: {told}", "--damaged-rows")
+                self.assert_refused(self.resumed(), 3, f"{name}: {message}", "--damaged-rows")
                 self.assertEqual(support.tree(self.run), before)
             (self.run / name).write_bytes(self.sound[name])
         self.assert_exit(self.resumed(), 0)
@@ -261,15 +261,15 @@ class Rows(support.Test):
             return lambda path: path.write_bytes(data)
 
         log = self.sound["log.txt"]
-        for damage, told in ((lambda path: path.unlink(), "log.txt: it is missing"), (write(b""), "log.txt: it ends after line 0"),
+        for damage, message in ((lambda path: path.unlink(), "log.txt: it is missing"), (write(b""), "log.txt: it ends after line 0"),
                              (write(log[:50]), "log.txt: it ends after line"), (write(b"\0" * 10), "log.txt: it ends after line 0"),
                              (write(log.replace(b"loss", b"LOSS", 1)), "log.txt: line 1 was changed")):
             damage(self.run / "log.txt")
             result = self.resumed()
             self.assert_exit(result, 0)
-            self.assertIn(told, result.stdout)
+            self.assertIn(message, result.stdout)
             text = (self.run / "log.txt").read_text()
-            self.assertIn(told, text)
+            self.assertIn(message, text)
             self.assertIn("RL 4/4", text)
             for name in self.final_files(self.whole):
                 self.assertEqual((self.run / name).read_bytes(), (self.whole / name).read_bytes(), name)

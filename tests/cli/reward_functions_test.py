@@ -94,9 +94,9 @@ def rows(count):
     result = []
     for i in range(count):
         answer = str(draw.randrange(-50, 2000))
-        said = answer if draw.random() < 0.5 else str(draw.randrange(-50, 2000))
+        answer_text = answer if draw.random() < 0.5 else str(draw.randrange(-50, 2000))
         completion = draw.choice(["<think>aha</think><answer>{}</answer>", "so \\boxed{{{}}}", "#### {}", "it is {}.",
-                                  "caf\u00e9 \u4f60\u597d\n\u2028\"{}\"\\ ", "", "{} dollars, then 7"]).format(said)
+                                  "caf\u00e9 \u4f60\u597d\n\u2028\"{}\"\\ ", "", "{} dollars, then 7"]).format(answer_text)
         result.append({"prompt": f"Problem {i}: " + "x" * draw.randrange(20), "completion": completion, "answer": answer,
                        "source": draw.choice(["openai/gsm8k", "other"]), "ground_truth": answer,
                        "task": draw.choice(["math", "code"]), "extra_info": {"index": i}})
@@ -153,8 +153,8 @@ class RewardCommand(support.Test):
                                             "    return [float(solution is None and 'answer' not in kwargs)] * len(completions)\n")
         data = [{"prompt": "p", "completion": "c", "points": i} for i in range(3)]
         for name in ("answer", "solution", "ground_truth", "label"):
-            told = self.reward(data, f"python:{path}:of_{name}", code=5).stderr
-            self.assertIn(f'requires "{name}", but no column has that name or is the answer column (columns: points', told)
+            message = self.reward(data, f"python:{path}:of_{name}", code=5).stderr
+            self.assertIn(f'requires "{name}", but no column has that name or is the answer column (columns: points', message)
         self.assert_rewards(self.reward(data, f"python:{path}:may_ask"), [1] * 3)
         for row, answer in zip(data, (None, "7", "8")):  # a row may lack its own answer
             row["answer"] = answer
@@ -298,9 +298,9 @@ def unordered(completions, **k): return {0.5}
 """)
         for name in ("generator", "tuples", "maps", "values", "array", "numbers"):
             self.assert_rewards(self.reward(rows(3), f"python:{path}:{name}"), [0.5] * 3)
-        for name, told in (("endless", "more than 1 rewards for 1 completions"), ("few", "0 rewards for 1 completions"),
+        for name, message in (("endless", "more than 1 rewards for 1 completions"), ("few", "0 rewards for 1 completions"),
                            ("text", "(str); expected a list"), ("one", "(float); expected a list"), ("unordered", "(set)")):
-            self.assertIn(told, self.reward(rows(1), f"python:{path}:{name}", code=5).stderr)
+            self.assertIn(message, self.reward(rows(1), f"python:{path}:{name}", code=5).stderr)
 
     def test_invalid_utf_8_ends_nothing(self):
         """A lone surrogate in printed text or in a name; an exception that cannot be printed; a long one."""
@@ -322,9 +322,9 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         data = [{"completion": c} for c in ("a", "raise", "silent", "long", "name", "b")]
         got = self.reward(data, f"python:{path}", on_error="skip", workers=1)
         self.assert_rewards(got, [1, None, None, None, None, 6])  # one process scored all rows
-        for row, told in zip(got[1:5], ("ValueError: half \\ud800 of it in two lines (odd.py:10)", "Silent: ", "xx... (10000000 characters)",
+        for row, message in zip(got[1:5], ("ValueError: half \\ud800 of it in two lines (odd.py:10)", "Silent: ", "xx... (10000000 characters)",
                                         "the reward is '\\udc80' (str)")):
-            self.assertIn(told, row["failures"][0])
+            self.assertIn(message, row["failures"][0])
             self.assertLess(len(row["failures"][0]), 2000)
 
     def test_a_sum_that_is_not_finite_is_a_failure_of_its_sample(self):
@@ -390,8 +390,8 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         path = self.write("odd.py", "def f(answer, label):\n    return [1]\n")
         self.assertIn("f(answer, label) is not a supported reward function", self.reward(rows(1), f"python:{path}", code=5).stderr)
         path = self.write("two.py", "def brevity(completions):\n    return [1]\n\n\ndef form(completions):\n    return [1]\n")
-        for name, said in ((":breviti", "has no function breviti (it has brevity, form)"), ("", "several or no functions")):
-            self.assertEqual([said in line for line in self.reward(rows(1), f"python:{path}{name}", code=5).stderr.splitlines()], [True])
+        for name, message in ((":breviti", "has no function breviti (it has brevity, form)"), ("", "several or no functions")):
+            self.assertEqual([message in line for line in self.reward(rows(1), f"python:{path}{name}", code=5).stderr.splitlines()], [True])
 
     def test_the_rewards_of_an_earlier_run_are_replaced(self):
         data = [{"completion": "A", "answer": "A", "rewards": r, "reward": r, "failures": r} for r in (7, {"math": 1}, None)]
@@ -427,7 +427,7 @@ def reward(prompts, completions, **columns):
 '''
 
 
-class Unjudged(support.Test):
+class Unscored(support.Test):
     def test_completions_without_reward_are_excluded_from_a_step(self):
         """Compares means, deviations and advantages with values computed by hand from the logged rewards."""
         note, run = self.folder / "note", self.folder / "run"
@@ -442,17 +442,17 @@ class Unjudged(support.Test):
         left_out = 0
         for step, row in enumerate(rows):
             mine = groups[4 * step:4 * step + 4]
-            judged = {prompt: [r for r in rewards if r is not None] for prompt, _, rewards in mine}
-            every = [r for rewards in judged.values() for r in rewards]
+            scored = {prompt: [r for r in rewards if r is not None] for prompt, _, rewards in mine}
+            every = [r for rewards in scored.values() for r in rewards]
             left_out += 16 - len(every)
             self.assertEqual(row.get("reward/unscored", 0), 16 - len(every))
             self.assertAlmostEqual(row["reward/mean"], statistics.mean(every))
             self.assertAlmostEqual(row["reward/std"], statistics.stdev(every))
-            self.assertEqual(row["reward/zero_std_groups"], sum(len(set(rewards)) < 2 for rewards in judged.values()) / 4)
+            self.assertEqual(row["reward/zero_std_groups"], sum(len(set(rewards)) < 2 for rewards in scored.values()) / 4)
             seen = [sample for sample in samples if sample["step"] == row["step"]]
-            self.assertEqual(sorted((s["prompt"], s["reward"]) for s in seen), sorted((p, r) for p, rewards in judged.items() for r in rewards))
+            self.assertEqual(sorted((s["prompt"], s["reward"]) for s in seen), sorted((p, r) for p, rewards in scored.items() for r in rewards))
             for sample in seen:
-                rewards = judged[sample["prompt"]]
+                rewards = scored[sample["prompt"]]
                 flat = len(set(rewards)) < 2
                 want = 0 if flat else (sample["reward"] - statistics.mean(rewards)) / (statistics.stdev(rewards) + 1e-6)
                 self.assertAlmostEqual(sample["advantage"], want, places=5)

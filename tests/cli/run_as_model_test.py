@@ -60,10 +60,10 @@ class RunAsModel(support.Test):
             self.assert_exit(result, 0)
             return json.loads(result.stdout), result.stderr
 
-        numbers, told = evaluate(self.run)
+        numbers, output = evaluate(self.run)
         self.assertEqual(numbers["model"], str(self.newest))
         self.assertEqual(numbers, evaluate(self.newest)[0])
-        self.assertIn("is a run", told)
+        self.assertIn("is a run", output)
         self.damage_newest()
         self.assertEqual(evaluate(self.run)[0], evaluate(self.older)[0])
 

@@ -49,10 +49,10 @@ class SftRows(own_rows.Test):
         result = self.sft(f"data.files=[{texts}]", "sft.text_key=text", "sft.steps=1")
         self.assert_exit(result, 0)
         self.assertIn("read as: a text, trained on as a whole, from text", result.stdout)
-        told = self.sft(f"data.files=[{pairs}]", run="pairs").stdout
+        output = self.sft(f"data.files=[{pairs}]", run="pairs").stdout
         self.assertIn('read as: prompt and completion; completion from completion, prompt from prompt (a text, given as it is); '
-                      'unused text columns: "id"', told)
-        self.assertIn("the model's chat template is not used", told)
+                      'unused text columns: "id"', output)
+        self.assertIn("the model's chat template is not used", output)
 
     def test_estimates_time_and_memory(self):
         result = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "sft.data_epochs=20", "sft.batch=7", "sft.eval_every=5", "--explain")

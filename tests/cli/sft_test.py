@@ -31,8 +31,8 @@ class Sft(own_rows.Test):
         self.assertEqual([row["sft/tokens"] for row in updates], 21 * [2 * 4])  # 84 rows: no update is smaller than the batch
         self.assertEqual(updates[-1]["sft/epoch"], 12)
         self.assertIn("Loss on held-out rows", result.stdout)
-        told = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "-q", run="quiet").stdout.splitlines()
-        self.assertEqual([line.split()[0] for line in told if "loss on held-out rows" in line], ["before", "after"])
+        output = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "-q", run="quiet").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in output if "loss on held-out rows" in line], ["before", "after"])
         report = (self.folder / "run" / "report.html").read_text()
         self.assertIn("Supervised loss", report)
         self.assertIn("Loss on held-out rows", report)
@@ -222,17 +222,17 @@ class Sft(own_rows.Test):
         self.assertIn("has the weight 0.5", self.refused(3, f"data.files=[{rows}]", "--overwrite"))
 
     def test_refuses_rows_without_loss_tokens(self):
-        user, said = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
+        user, reply = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
         for row, sentence in [
                 ({"messages": [user, {"role": "gpt", "content": "ho"}]}, 'no assistant message with a loss; its roles: "gpt", "user"'),
-                ({"messages": [said, user]}, "begins with an assistant message"),
+                ({"messages": [reply, user]}, "begins with an assistant message"),
                 ({"messages": [user, {"role": "assistant", "content": " "}]}, "message 2, the assistant's, is empty"),
                 ({"messages": [user, {"role": "assistant"}]}, "message 2 of the conversation (\"messages\") has no content"),
                 ({"messages": []}, "is an empty conversation"),
                 ({"prompt": "a", "completion": ""}, "the completion (\"completion\") is empty"),
                 ({"prompt": "a", "completion": 3}, "neither a text nor a list of messages"),
                 ({"prompt": "a", "completion": None}, 'column "completion" is null'),
-                ({"messages": [user, {**said, "function_call": {"name": "f"}}]}, "does not render it. Fix: write tool_calls"),
+                ({"messages": [user, {**reply, "function_call": {"name": "f"}}]}, "does not render it. Fix: write tool_calls"),
                 ({"prompt": [user], "completion": [user]}, "no assistant message")]:
             bad = self.write("bad.jsonl", [row])
             message = self.refused(3, f"data.files=[{bad}]")

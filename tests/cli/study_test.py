@@ -220,10 +220,10 @@ class StudyTest(unittest.TestCase):
         base, self.study["base"] = self.study["base"], "base.yaml"
         named = {"run": {**base["run"], "dir": str(self.folder / "elsewhere"), "seed": 42}}
         (self.folder / "base.yaml").write_text(yaml.safe_dump(base | named))
-        told = self.run_study("study.seeds=1", "--explain").stdout
+        output = self.run_study("study.seeds=1", "--explain").stdout
         for name, instead in (("run.dir", "study.dir"), ("run.seed", "study.first_seed")):
-            self.assertRegex(told, rf"base.yaml:\d+: {name} is ignored: a study sets it for every run \({instead}\)")
-        self.assertIn("seeds 0 to 0", told)
+            self.assertRegex(output, rf"base.yaml:\d+: {name} is ignored: a study sets it for every run \({instead}\)")
+        self.assertIn("seeds 0 to 0", output)
         self.run_study("study.seeds=1")
         self.assertFalse((self.folder / "elsewhere").exists())
         self.assertEqual(len(self.rows()), 2)
@@ -354,8 +354,8 @@ class StudyTest(unittest.TestCase):
         self.assertIn(f"has the study {self.folder / 'small.yaml'}, and this is {other}", refused.stderr)
         self.assertEqual((out / "table.md").read_text(), table)
         # A misspelled measure.
-        said = self.run_study("study.measures=[policy/entropyy]")
-        self.assertIn("no run has the metric policy/entropyy; did you mean policy/entropy?", said.stdout + said.stderr)
+        result = self.run_study("study.measures=[policy/entropyy]")
+        self.assertIn("no run has the metric policy/entropyy; did you mean policy/entropy?", result.stdout + result.stderr)
         self.assertEqual(keel("study", str(other), "--overwrite").returncode, 0)
 
     def test_a_study_whose_folder_was_moved_writes_nothing_at_the_old_path(self):

@@ -25,7 +25,7 @@ RUN = {"sft": {"steps": 0, "noisy_steps": 0}, "optimizer": {"lr": 0.02}, "train"
 
 def decided_again(file, update):
     """keel.token_coefficients of the rows of one update, whose sequences are complete and in order."""
-    said = json.loads(file.schema_arrow.metadata[b"keel.step"])
+    metadata = json.loads(file.schema_arrow.metadata[b"keel.step"])
     table = file.read()
     table = table.filter(pyarrow.compute.equal(table["update"], update))
 
@@ -34,7 +34,7 @@ def decided_again(file, update):
 
     rollouts = [(rollout, len(list(rows))) for rollout, rows in itertools.groupby(table["rollout"].to_pylist())]
     group_of = dict(zip(table["rollout"].to_pylist(), table["group"].to_pylist()))
-    parameters = dict(said["parameters"])
+    parameters = dict(metadata["parameters"])
     divergence = parameters.get("divergence", "")
     values = None
     if divergence.startswith(("topk", "full")):  # recorded as numbers: the operator uses an exact divergence as given
@@ -42,7 +42,7 @@ def decided_again(file, update):
         values = column(divergence + last)
         parameters["divergence"] = divergence.replace("topk", "full")
     decision = keel.token_coefficients(
-        said["method"], parameters, logp=column("log_pi"), behavior_logp=column("log_mu"), advantages=column("advantage"),
+        metadata["method"], parameters, logp=column("log_pi"), behavior_logp=column("log_mu"), advantages=column("advantage"),
         lengths=[length for _, length in rollouts], groups=[group_of[rollout] for rollout, _ in rollouts],
         old_logp=column("log_recomputed"), other_logp=column("log_other_pi"), behavior_other_logp=column("log_other_mu"),
         old_other_logp=column("log_other_recomputed"), divergence=values)

@@ -82,18 +82,18 @@ class Columns(Recorded):
         self.assertEqual({field.name: str(field.type) for field in file.schema_arrow}, TYPES)
         self.assertEqual({name for name in TYPES if file.schema_arrow.field(name).nullable}, set(WHERE_KNOWN))
         self.assertEqual({file.metadata.row_group(0).column(i).compression for i in range(len(TYPES))}, {"ZSTD"})
-        said = facts(files(run)[0])
+        metadata = facts(files(run)[0])
         expected = {"method": "dppo_tv", "step": WARM_UP + 1, "updates": EPOCHS * COMPLETIONS // PER_UPDATE, "rollouts": COMPLETIONS,
                     "recorded_rollouts": COMPLETIONS, "whole_sequences": True, "whole_batch": True, "temperature": 1,
                     "aggregation": "seq_mean_token_sum_norm", "advantage": "group_mean", "top_k": 0, "kl_coefficient": 0,
                     "entropy_coefficient": -0.1}
-        self.assertEqual({key: said[key] for key in expected}, expected)
-        self.assertEqual({key: said["parameters"][key] for key in ("low", "high")}, {"low": 0.02, "high": 0.02})
-        self.assertIsNone(said["parameters"]["ratio_cap"])  # no limit
+        self.assertEqual({key: metadata[key] for key in expected}, expected)
+        self.assertEqual({key: metadata["parameters"][key] for key in ("low", "high")}, {"low": 0.02, "high": 0.02})
+        self.assertIsNone(metadata["parameters"]["ratio_cap"])  # no limit
         # The texts of its prompts, as samples.jsonl has them.
-        self.assertEqual(set(map(int, said["prompts"])), set(pyarrow.parquet.read_table(files(run)[0])["prompt"].to_pylist()))
+        self.assertEqual(set(map(int, metadata["prompts"])), set(pyarrow.parquet.read_table(files(run)[0])["prompt"].to_pylist()))
         shown = {row["prompt"] for row in read_jsonl(run / "samples.jsonl") if row["step"] == WARM_UP + 1 and row["phase"] == "rl"}
-        self.assertTrue(shown and shown <= set(said["prompts"].values()), (shown, said["prompts"]))
+        self.assertTrue(shown and shown <= set(metadata["prompts"].values()), (shown, metadata["prompts"]))
 
     def test_rows_are_those_that_the_metrics_count(self):
         for name in METHODS:
@@ -166,16 +166,16 @@ class Decisions(Recorded):
         self.close(t["coefficient"], np.where(t["kept"], ratio * advantage, 0))
 
     def test_dppo_by_total_variation(self):
-        said, t, mu, pi, advantage, ratio = self.read(run_of("dppo_tv"))
-        low, high = said["parameters"]["low"], said["parameters"]["high"]
+        metadata, t, mu, pi, advantage, ratio = self.read(run_of("dppo_tv"))
+        low, high = metadata["parameters"]["low"], metadata["parameters"]["high"]
         self.close(t["divergence"], np.abs(pi - mu), atol=2e-6)
         self.close(t["threshold"], np.where(advantage > 0, high, low))
         blocked = ((advantage > 0) & (pi - mu > high)) | ((advantage < 0) & (pi - mu < -low))
         self.assert_masked(t, blocked, np.abs(pi - mu), t["threshold"], ratio, advantage)
 
     def test_dppo_by_kl_divergence(self):
-        said, t, mu, pi, advantage, ratio = self.read(run_of("dppo_kl"))
-        low, high = said["parameters"]["low"], said["parameters"]["high"]
+        metadata, t, mu, pi, advantage, ratio = self.read(run_of("dppo_kl"))
+        low, high = metadata["parameters"]["low"], metadata["parameters"]["high"]
         others = np.exp(t["log_other_mu"].astype(np.float64)) * (t["log_other_mu"].astype(np.float64) - t["log_other_pi"])
         divergence = mu * (t["log_mu"].astype(np.float64) - t["log_pi"]) + others
         self.close(t["divergence"], divergence, atol=2e-6)
@@ -183,14 +183,14 @@ class Decisions(Recorded):
         self.assert_masked(t, blocked, divergence, t["threshold"], ratio, advantage)
 
     def test_grpo(self):
-        said, t, mu, pi, advantage, ratio = self.read(run_of("grpo"))
-        low, high = said["parameters"]["low"], said["parameters"]["high"]
+        metadata, t, mu, pi, advantage, ratio = self.read(run_of("grpo"))
+        low, high = metadata["parameters"]["low"], metadata["parameters"]["high"]
         blocked = ((advantage > 0) & (ratio > 1 + high)) | ((advantage < 0) & (ratio < 1 - low))
         self.assert_masked(t, blocked, ratio - 1, np.where(advantage > 0, high, -low), ratio, advantage)
 
     def test_drpo(self):
-        said, t, mu, pi, advantage, ratio = self.read(run_of("drpo"))
-        delta = said["parameters"]["delta"]
+        metadata, t, mu, pi, advantage, ratio = self.read(run_of("drpo"))
+        delta = metadata["parameters"]["delta"]
         self.assertTrue(t["kept"].all())
         self.close(t["coefficient"], ratio * advantage * (1 - np.sign(advantage) * (pi - mu) / delta), rtol=1e-4, atol=1e-4)
         clear = np.abs(np.abs(pi - mu) - delta) > 2e-6
@@ -200,8 +200,8 @@ class Decisions(Recorded):
         run = self.folder / "run"
         objective = {"method": "dppo_topk_tv", "delta": 0.02, "parameters": '["k=4"]'}
         self.assert_exit(train(run, **sections(objective=objective, reference={"kl_coefficient": 0.5})), 0)
-        said, t, mu, pi, advantage, ratio = self.read(run)
-        self.assertEqual(said["top_k"], 4)
+        metadata, t, mu, pi, advantage, ratio = self.read(run)
+        self.assertEqual(metadata["top_k"], 4)
         np.testing.assert_array_equal(t["divergence"], t["topk_tv"])
         for union, last in (("topk_tv", "topk_tv_replace_last"), ("topk_kl", "topk_kl_replace_last")):
             self.assertTrue(0.1 < np.mean(t[union] == t[last]) < 1)  # where the token is among the top K
@@ -209,15 +209,15 @@ class Decisions(Recorded):
         self.assertTrue(np.all(t["topk_tv"] <= np.sqrt(t["topk_kl"] / 2) + 2e-3))  # Pinsker's inequality
         self.assertTrue(np.isnan(t["full_tv"]).all())
         # The reference KL by k3: the gradient of -beta (e^d - 1 - d), d = log ref - log pi, is beta (e^d - 1).
-        pull = said["kl_coefficient"] * np.expm1(t["log_reference"].astype(np.float64) - t["log_pi"])
+        pull = metadata["kl_coefficient"] * np.expm1(t["log_reference"].astype(np.float64) - t["log_pi"])
         self.assertGreater(np.abs(pull).max(), 0.01)
         self.close(t["coefficient"], np.where(t["kept"], ratio * advantage, 0) + pull, atol=2e-6)
 
     def test_methods_with_recomputed_log_probabilities(self):
         run = self.folder / "run"
         self.assert_exit(train(run, **sections(objective={"method": "minirl"}, rollout={"weights": "exact"})), 0)
-        said, t, mu, pi, advantage, ratio = self.read(run)
-        low, high = said["parameters"]["low"], said["parameters"]["high"]
+        metadata, t, mu, pi, advantage, ratio = self.read(run)
+        low, high = metadata["parameters"]["low"], metadata["parameters"]["high"]
         self.close(t["log_recomputed"], t["log_mu"].astype(np.float64), atol=1e-4)  # the sampler and the trainer are the same engine
         self.close(np.exp(t["log_other_recomputed"].astype(np.float64)), -np.expm1(t["log_recomputed"].astype(np.float64)), atol=1e-6)
         own = np.exp(t["log_pi"].astype(np.float64) - t["log_recomputed"])
@@ -225,10 +225,10 @@ class Decisions(Recorded):
         self.assert_masked(t, blocked, own - 1, np.where(advantage > 0, high, -low), ratio, advantage)
 
     def test_advantages_and_weights_follow_from_the_rows_of_the_whole_step(self):
-        for name, weight in (("dppo_tv", lambda said, length: 1 / (PER_UPDATE * said["horizon"])),
-                             ("grpo", lambda said, length: 1 / (PER_UPDATE * length))):
+        for name, weight in (("dppo_tv", lambda metadata, length: 1 / (PER_UPDATE * metadata["horizon"])),
+                             ("grpo", lambda metadata, length: 1 / (PER_UPDATE * length))):
             run = run_of(name)
-            said, t = facts(files(run)[0]), rows(run)
+            metadata, t = facts(files(run)[0]), rows(run)
             rewards = dict(zip(zip(t["step"], t["group"], t["rollout"]), t["reward"]))
             lengths = {}
             for key in zip(t["step"], t["update"], t["rollout"]):
@@ -236,7 +236,7 @@ class Decisions(Recorded):
             groups = {}
             for (step, group, _), reward in rewards.items():
                 groups.setdefault((step, group), []).append(reward)
-            wanted = np.array([weight(said, lengths[key]) for key in zip(t["step"], t["update"], t["rollout"])])
+            wanted = np.array([weight(metadata, lengths[key]) for key in zip(t["step"], t["update"], t["rollout"])])
             self.close(t["weight"], wanted)
             mean, spread = (np.array([f(groups[key]) for key in zip(t["step"], t["group"])])
                             for f in (np.mean, lambda x: np.std(x, ddof=1)))
@@ -279,8 +279,8 @@ class Sampled(Recorded):
         chosen = np.array([key in wanted for key in zip(everything["step"], everything["rollout"])])
         for name in TYPES:
             np.testing.assert_array_equal(some[name], everything[name][chosen], name)
-        said = facts(files(run)[0])
-        self.assertEqual([said[k] for k in ("whole_sequences", "whole_batch", "recorded_rollouts", "rollouts")], [True, False, 16, 32])
+        metadata = facts(files(run)[0])
+        self.assertEqual([metadata[k] for k in ("whole_sequences", "whole_batch", "recorded_rollouts", "rollouts")], [True, False, 16, 32])
         self.assertEqual(self.choice(self.drawn("two threads", train={"steps": 1}, run={"threads": 2})), choice[:16])
         self.assertNotEqual(self.choice(self.drawn("another seed", train={"steps": 1}, run={"seed": 7})), choice[:16])
 
@@ -299,10 +299,10 @@ class Sampled(Recorded):
         run = self.drawn("run", train={"steps": 11, "mask_truncated": "true"})
         rl = [row for row in read_jsonl(run / "metrics.jsonl") if row["phase"] == "rl"]
         for path, row in zip(files(run), (rl[0], rl[10]), strict=True):
-            said = facts(path)
-            self.assertEqual(said["rollouts"], round(2 * COMPLETIONS * (1 - row["completion/masked"])))
+            metadata = facts(path)
+            self.assertEqual(metadata["rollouts"], round(2 * COMPLETIONS * (1 - row["completion/masked"])))
             table = pyarrow.parquet.read_table(path)
-            self.assertEqual(len(set(table["rollout"].to_pylist())), min(16, said["rollouts"]))
+            self.assertEqual(len(set(table["rollout"].to_pylist())), min(16, metadata["rollouts"]))
 
 
 class Interrupted(Recorded):

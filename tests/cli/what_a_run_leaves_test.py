@@ -134,9 +134,9 @@ class FinishedRun(support.Test):
         result = train(run, train={"mask_truncated": "true", "prompts_per_step": 1, "sequences_per_update": 2},
                        rollout={"max_new_tokens": 1, "samples_per_prompt": 2})
         self.assert_exit(result, 0)
-        told = " ".join((result.stdout + result.stderr).split())
-        self.assertEqual(told.count("no update was made in the first 3 steps: every completion was truncated"), 1, told)
-        self.assertEqual(told.count("no update was made in 4 of 4 steps: every completion was truncated"), 1, told)
+        output = " ".join((result.stdout + result.stderr).split())
+        self.assertEqual(output.count("no update was made in the first 3 steps: every completion was truncated"), 1, output)
+        self.assertEqual(output.count("no update was made in 4 of 4 steps: every completion was truncated"), 1, output)
         self.assertEqual(sum("no update was made" in line for line in (run / "log.txt").read_text().splitlines()), 2)
         self.assertNotIn("no update was made", self.result.stdout + self.result.stderr)
 

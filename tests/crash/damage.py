@@ -48,8 +48,8 @@ class Scene:
         except AssertionError as error:
             raise AssertionError(f"{self.folder.name}: {name}, {what}: {error}\n{trials.output(result)}") from None
 
-    def is_named(self, name, said):
-        return os.path.basename(name) in said
+    def is_named(self, name, output):
+        return os.path.basename(name) in output
 
 
 class Loaded(Scene):
@@ -101,18 +101,18 @@ class Resumed(Scene):
     def command(self):
         return support.keel("train", self.run / "config.yaml", "--resume", cwd=self.folder)
 
-    def is_named(self, name, said):
+    def is_named(self, name, output):
         if name == "run/config.yaml":  # named by file and line, or by the setting
-            return "config.yaml" in said or re.search(r"\b[a-z]+\.[a-z_]+: ", said)
-        return super().is_named(name, said) or name in self.OTHER_FILES and self.OTHER_FILES[name] in said
+            return "config.yaml" in output or re.search(r"\b[a-z]+\.[a-z_]+: ", output)
+        return super().is_named(name, output) or name in self.OTHER_FILES and self.OTHER_FILES[name] in output
 
     def judge(self, name, result):
-        said = result.stdout + result.stderr
-        if name == "run/config.yaml" and re.search(r": .* then, .* now", said):
+        output = result.stdout + result.stderr
+        if name == "run/config.yaml" and re.search(r": .* then, .* now", output):
             return "said"  # a setting that a resumed run may change; its result is not compared
         require(result.returncode == 0, "expected 0, 2 or 3")
         difference = self.difference()
-        if "is damaged (" in said and self.is_named(name, said):
+        if "is damaged (" in output and self.is_named(name, output):
             require(difference is None, "an older checkpoint was taken, but", difference)
             return "an older checkpoint"
         require(difference is None, "accepted without a word, and", difference)

@@ -40,10 +40,10 @@ def small_disk(trial, unshare, whole, options):
     again = subprocess.run([*unshare, "bash", "-c", SCRIPT, "bash", disk, options, LARGE, *map(str, command)],
                            env=support.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
     require(again.returncode != 77, "cannot mount:", again.stderr)
-    said, code = (trial.folder / "disk.said").read_text(), int((trial.folder / "disk.code").read_text())
-    where = f"tmpfs of {options}: ended with {code}\n{said}"
+    output, code = (trial.folder / "disk.said").read_text(), int((trial.folder / "disk.code").read_text())
+    where = f"tmpfs of {options}: ended with {code}\n{output}"
     words = (f'"{disk}/run', "No space left on device", "free some space")
-    require_clean_stop(trial, code, said, words, trial.folder / "disk.stopped", where)
+    require_clean_stop(trial, code, output, words, trial.folder / "disk.stopped", where)
     require(again.returncode == 0, where, "\nand then, with space:", trials.output(again))
     trials.require_finished(trial.folder / "disk.finished", whole)
 
@@ -59,10 +59,10 @@ def small_files(trial, whole, size):
     trials.require_finished(run, whole)
 
 
-def require_clean_stop(trial, code, said, words, run, where):
+def require_clean_stop(trial, code, output, words, run, where):
     require(code in (0, 4), where)
     if code == 4:
-        require("keel: cannot" in said and all(word in said for word in words), "the message is not;", words, where)
+        require("keel: cannot" in output and all(word in output for word in words), "the message is not;", words, where)
     left = [path.name for path in run.rglob("*.partial")]
     require(not left, "left behind:", left, where)
     for path in run.glob("*.jsonl"):

@@ -92,9 +92,9 @@ def begin(run, flags):
 
 
 def require_end(process, run, whole):
-    code, said = process.wait(), process.output.read_text()
-    require(code == 0, "the run that was left alone ended with", code, said)
-    require(process.expected in said, "expected", process.expected, "in", said)
+    code, output = process.wait(), process.output.read_text()
+    require(code == 0, "the run that was left alone ended with", code, output)
+    require(process.expected in output, "expected", process.expected, "in", output)
     trials.require_finished(run, whole)
 
 
@@ -144,22 +144,22 @@ def stopped_run(trial, moments, half, number, run):
     if not struck(trial, moments, name, process, run, number):
         require_end(process, run, moments.whole)
         return False
-    said, written = process.output.read_text(), run.exists() and any(run.iterdir())
+    output, written = process.output.read_text(), run.exists() and any(run.iterdir())
     where = f"{signal.Signals(number).name} ({name}{', resumed' if resumed else ''}):"
-    if process.returncode == -number and (not written or resumed and not said):
+    if process.returncode == -number and (not written or resumed and not output):
         # Nothing is lost: the program was still loading or preparing.
         trial.seen["before there was a run"] += 1
         return False
-    require(process.returncode == 75, where, "ended with", process.returncode, said)
-    saved = re.search(r"interrupted at step (\d+); saved (.*)\n(continue with: keel (.*))", said)
-    require(saved or resumed, where, "the run does not say what it saved and how to go on:", said)
+    require(process.returncode == 75, where, "ended with", process.returncode, output)
+    saved = re.search(r"interrupted at step (\d+); saved (.*)\n(continue with: keel (.*))", output)
+    require(saved or resumed, where, "the run does not say what it saved and how to go on:", output)
     if saved:
         path = f"{run}/checkpoints/{trials.newest(run)}"
-        require(saved[2] == path and path.endswith(f"-{int(saved[1]):06d}"), where, f"{path} is the newest", said)
+        require(saved[2] == path and path.endswith(f"-{int(saved[1]):06d}"), where, f"{path} is the newest", output)
         result = support.keel(*shlex.split(saved[4]))
     else:
         result = support.train(run, "--resume", **trials.RUN)
-    require(result.returncode == 0, where, said, trials.output(result))
+    require(result.returncode == 0, where, output, trials.output(result))
     trials.require_finished(run, moments.whole)
     trial.seen[signal.Signals(number).name] += 1
     return True

@@ -242,9 +242,9 @@ def the_examples_run():
     kept, sys.argv = sys.argv, ["example", str(count(4, 40))]
     try:
         for name, wanted in (("trl_dppo.py", "reward"), ("hf_loop.py", "reward")):
-            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as said:
+            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as printed:
                 runpy.run_path(str(ROOT / "examples" / name))
-            assert count(True, wanted in said.getvalue()), f"{name} said {said.getvalue()!r}"
+            assert count(True, wanted in printed.getvalue()), f"{name} said {printed.getvalue()!r}"
     finally:
         sys.argv = kept
     if count(False, True):

@@ -181,13 +181,13 @@ def verls_engine_trains_with_a_keel_method():
 
 
 def gradients_are_the_same_on_1_2_and_4_processes():
-    told = []
+    differences = []
     want, _ = gradients(FOLDER, "keel_dppo_tv", 1)
     for ranks in (2, 4):
         difference = off(gradients(FOLDER, "keel_dppo_tv", ranks)[0], want)
         assert difference <= 1e-6, f"on {ranks} processes: off by {difference:.3g}"
-        told.append(f"{difference:.2g}")
-    return f"off by {' and '.join(told)}"
+        differences.append(f"{difference:.2g}")
+    return f"off by {' and '.join(differences)}"
 
 
 def rays_workers_train_with_a_keel_method():
@@ -221,8 +221,8 @@ def verl_loads_an_installed_keel_by_itself():
     for policy, found in (("auto", "True"), ("none", "False")):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(installed.parent), os.environ["PYTHONPATH"])),
                        "VERL_USE_EXTERNAL_PLUGINS": policy}
-        told = subprocess.run([sys.executable, "-W", "ignore", "-c", look], env=environment, stdout=subprocess.PIPE, text=True, check=True)
-        assert told.stdout.split()[-1] == found, (policy, told.stdout)
+        result = subprocess.run([sys.executable, "-W", "ignore", "-c", look], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        assert result.stdout.split()[-1] == found, (policy, result.stdout)
 
 
 if __name__ == "__main__":

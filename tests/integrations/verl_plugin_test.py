@@ -61,10 +61,10 @@ def refusal(action, *words):
     try:
         action()
     except Exception as error:  # verl's instantiation wraps the error
-        told = f"{error} {error.__cause__ or ''}"
-        missing = [word for word in words if word not in told]
-        assert not missing, f"{missing} not in: {told}"
-        return told
+        message = f"{error} {error.__cause__ or ''}"
+        missing = [word for word in words if word not in message]
+        assert not missing, f"{missing} not in: {message}"
+        return message
     raise AssertionError(f"was not refused: {words}")
 
 
@@ -384,9 +384,9 @@ def inputs_of_the_loss_are_checked():
     refusal(lambda: gradient(config, batch, mask=batch.mask[:, :3]), "response_mask")
     plain = actor(worker_config.PolicyLossConfig(loss_mode="keel_dppo_tv"))
     refusal(lambda: gradient(plain, batch), "keel_dppo_tv", "+keel=row")
-    told = actor(keel_actor("drpo").policy_loss)
+    config = actor(keel_actor("drpo").policy_loss)
     refusal(lambda: algos.get_policy_loss_fn("keel_dppo_tv")(batch.behavior_logp, batch.logp, batch.advantages, batch.mask,
-                                                             config=told), "keel_drpo")
+                                                             config=config), "keel_drpo")
     rounded = batch._replace(behavior_logp=batch.behavior_logp.clamp(max=-1e-5))
     logp = rounded.logp.float()
     logp[0, 0], rounded.mask[0, 0] = 1e-6, 1  # the softmax of a certain token, rounded

@@ -271,19 +271,19 @@ def judge_ends(folder, source):
     """Checks that three stop tokens are kept, and that a warning names a fourth one and sampling settings."""
     ids = Tokenizer.from_file(str(source / "tokenizer.json"))
     eos, turn, q, z = (ids.token_to_id(text) for text in ("<|endoftext|>", "<|im_end|>", "Q", "Z"))  # the template does not contain Q or Z
-    for ends, keys, told in (([eos, q], {"eos": eos, "eom": q}, []),
+    for ends, keys, warned in (([eos, q], {"eos": eos, "eom": q}, []),
                              ([q, turn, eos], {"eos": eos, "eot": turn, "eom": q}, []),
                              ([eos, q, z], {"eos": eos, "eot": z, "eom": q}, []),
                              ([turn, q, z, eos], {"eos": eos, "eot": turn, "eom": q}, ["at most three: Z", "temperature 0.7, top_k 5"])):
         model = shutil.copytree(source, folder / "ends" / str(ends))
-        settings = {"eos_token_id": ends, **({"temperature": 0.7, "top_k": 5} if told else {})}
+        settings = {"eos_token_id": ends, **({"temperature": 0.7, "top_k": 5} if warned else {})}
         (model / "generation_config.json").write_text(json.dumps(settings))
         file = folder / f"{ends}.gguf"
         result = convert(model, file)
         fields = gguf.GGUFReader(file).fields
         found = {key: fields[name].contents() for key in ("eos", "eot", "eom") if (name := f"tokenizer.ggml.{key}_token_id") in fields}
         assert found == keys, (ends, found)
-        assert all(part in result.stderr for part in told) and bool(told) == bool(result.stderr), result.stderr
+        assert all(part in result.stderr for part in warned) and bool(warned) == bool(result.stderr), result.stderr
         convert(file, model / "back")
         back = json.loads((model / "back" / "generation_config.json").read_text())["eos_token_id"]
         assert set(back) == set(keys.values()), (ends, back)
@@ -407,8 +407,8 @@ def main():
             path = made[what] = folder / what
             original = save(path, config, kinds[kind])
             file = folder / f"{what}.back.gguf"
-            told = convert(path, folder / f"{what}.back.gguf")
-            assert ("300" in told.stderr) == (what == "nemo"), told.stderr
+            result = convert(path, folder / f"{what}.back.gguf")
+            assert ("300" in result.stderr) == (what == "nemo"), result.stderr
             reader = gguf.GGUFReader(file)
             architecture, tensors = expected_tensors(original, config)
             judge_keys(what, reader, config, architecture, kinds[kind], kind, 0, own)

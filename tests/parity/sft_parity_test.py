@@ -115,9 +115,9 @@ def text_pair(theirs, prompt, completion):
     mark = theirs("|")["input_ids"]
     behind = theirs("|" + completion)["input_ids"]
     assert behind[:len(mark)] == mark
-    said = both[len(first):] if both[:len(first)] == first else behind[len(mark):]
-    assert theirs.decode(first + said) == prompt + completion
-    return first + said + [theirs.eos_token_id], [0] * len(first) + [1] * (len(said) + 1)
+    completion_ids = both[len(first):] if both[:len(first)] == first else behind[len(mark):]
+    assert theirs.decode(first + completion_ids) == prompt + completion
+    return first + completion_ids + [theirs.eos_token_id], [0] * len(first) + [1] * (len(completion_ids) + 1)
 
 
 def negative_logp(net, sequences):
@@ -245,13 +245,13 @@ def check_what_is_left(folder):
         run = place / name
         keel("sft", f"model={place}", f"data.files=[{data}]", f"data.eval_files=[{data}]", f"run.dir={run}", "run.threads=1", "sft.batch=3",
              "sft.data_epochs=5", "sft.schedule=linear", "sft.warmup_updates=0.1", *settings)
-        told = [row["sft/eval_loss"] for row in support.metrics(run) if row["phase"] == "eval"]
+        losses = [row["sft/eval_loss"] for row in support.metrics(run) if row["phase"] == "eval"]
         with torch.no_grad():
             trained = AutoModelForCausalLM.from_pretrained(run / "checkpoints" / support.checkpoints(run)[-1], dtype=torch.float32).eval()
             total, count = negative_logp(trained, [marked(theirs, talk) for talk in TALKS])
-        assert abs(told[-1] - float(total) / count) < 1e-4, (name, told, float(total) / count)
-        assert told[-1] < 0.7 * told[0], (name, told)
-        print(f"{name}: the loss fell from {told[0]:.3f} to {told[-1]:.3f}, and transformers says the same of the folder")
+        assert abs(losses[-1] - float(total) / count) < 1e-4, (name, losses, float(total) / count)
+        assert losses[-1] < 0.7 * losses[0], (name, losses)
+        print(f"{name}: the loss fell from {losses[0]:.3f} to {losses[-1]:.3f}, and transformers says the same of the folder")
 
 
 def main():

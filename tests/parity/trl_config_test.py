@@ -34,7 +34,7 @@ def expect(got, want, what):
 
 def check_defaults():
     config = GRPOConfig(output_dir="runs/trl", **ON_CPU)
-    settings, told = imported(config)
+    settings, messages = imported(config)
     for section, key, want in (("run", "dir", config.output_dir), ("run", "seed", config.seed),
                                ("train", "data_epochs", config.num_train_epochs), ("train", "recompute_activations", config.gradient_checkpointing),
                                ("optimizer", "lr", config.learning_rate),
@@ -46,7 +46,7 @@ def check_defaults():
     for section, key in (("train", "steps"), ("checkpoint", "keep"), ("eval", "samples"), ("reward", "weights"),
                          ("objective", "parameters")):
         expect(key in settings.get(section, {}), False, f"{section}.{key} is set")
-    expect("save_total_limit" in told, True, "a message says that not all checkpoints are kept")
+    expect("save_total_limit" in messages, True, "a message says that not all checkpoints are kept")
 
 
 def check_losses():
@@ -58,9 +58,9 @@ def check_losses():
 
 def check_batches_and_the_reference():
     config = GRPOConfig(output_dir="runs/trl", num_generations=4, gradient_accumulation_steps=2, steps_per_generation=6, beta=0.04, **ON_CPU)
-    settings, told = imported(config)
+    settings, messages = imported(config)
     expect((settings["train"]["prompts_per_step"], settings["train"]["sequences_per_update"]), (8 * 6 // 4, 8 * 2), "batches")
-    expect("use_bias_correction_kl" in told, True, "a message says that the KL correction is not supported")
+    expect("use_bias_correction_kl" in messages, True, "a message says that the KL correction is not supported")
 
 
 def check_words_in_a_text():

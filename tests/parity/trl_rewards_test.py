@@ -34,9 +34,9 @@ def rows(count):
     draw = random.Random(11)
     result = []
     for i in range(count):
-        gold, said = draw.choice(["\\frac{1}{3}", "7", "x+1"]), draw.choice(["\\frac{1}{3}", "7", "x+1", "\\frac{2}{6}"])
+        gold, given = draw.choice(["\\frac{1}{3}", "7", "x+1"]), draw.choice(["\\frac{1}{3}", "7", "x+1", "\\frac{2}{6}"])
         form = draw.choice(["<think>\nhm\n</think>\nMy answer is \\boxed{%s}", "\\boxed{%s}", "<think>\nno %s"])
-        result.append({"prompt": [{"role": "user", "content": f"Problem {i}"}], "completion": form % said,
+        result.append({"prompt": [{"role": "user", "content": f"Problem {i}"}], "completion": form % given,
                        "solution": f"${gold}$" if draw.random() < 0.9 else "", "answer": gold,
                        "completion_ids": [draw.randrange(4) for _ in range(draw.randrange(30))]})
     return result

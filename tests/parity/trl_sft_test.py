@@ -76,7 +76,7 @@ def check_form(folder, trains, name, template, rows, arguments):
     trainer = SFTTrainer(model=net, args=config, train_dataset=Dataset.from_list(rows), processing_class=theirs)
     with torch.no_grad():
         loss, count = loss_of(net.eval(), trainer.train_dataset)
-    written, told = imported(place, config, data, *(["sft.text_key=text"] if "text" in rows[0] else []))
+    written, messages = imported(place, config, data, *(["sft.text_key=text"] if "text" in rows[0] else []))
     keel("sft", written, f"run.dir={place / 'run'}", "run.threads=1", f"sft.eval_files=[{data}]")
     before = next(row for row in support.metrics(place / "run") if row["phase"] == "eval")
     assert before["sft/eval_tokens"] == count, (name, before["sft/eval_tokens"], count)
@@ -96,7 +96,7 @@ def check_form(folder, trains, name, template, rows, arguments):
 def check_defaults(folder):
     """An SFTConfig saved by TRL: unsupported settings with their default give no warning."""
     config = SFTConfig(output_dir="runs/trl", **ON_CPU)
-    written, told = imported(folder, config, "rows.jsonl")
+    written, messages = imported(folder, config, "rows.jsonl")
     settings = yaml.safe_load(written.read_text())
     for key, want in (("lr", config.learning_rate), ("schedule", "linear"), ("data_epochs", config.num_train_epochs),
                       ("batch", config.per_device_train_batch_size), ("max_tokens", config.max_length), ("beta2", config.adam_beta2),
@@ -104,7 +104,7 @@ def check_defaults(folder):
         assert type(want)(settings["sft"][key]) == want, (key, settings["sft"][key], want)
     for key in ("steps", "text_key", "eval_every", "warmup_updates"):
         assert key not in settings["sft"] or not settings["sft"][key], (key, settings["sft"])
-    assert "TRL truncates longer rows" in told, told
+    assert "TRL truncates longer rows" in messages, messages
 
 
 def main():

@@ -97,7 +97,7 @@ def check_with_a_critic(kept):
         assert setting.split("=")[0] in other.stderr, other.stderr
 
 
-def check_that_all_is_told(kept):
+def check_that_all_notes_are_printed(kept):
     """The output gives the number of notes that the configuration lists as comments."""
     result = imported(kept)
     assert len(result.stderr) < 2000 and "keys" in result.stderr, result.stderr
@@ -110,5 +110,5 @@ if __name__ == "__main__":
         check_defaults(*files)
         check_what_is_on(files[0])
         check_with_a_critic(files[0])
-        check_that_all_is_told(files[0])
+        check_that_all_notes_are_printed(files[0])
     print("ok")

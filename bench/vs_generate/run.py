@@ -5,7 +5,7 @@ Each row is a shape and a number of sequences, temperature 1, no truncation: on 
 and 48 new ones, on a GPU (--device cuda) in bf16 with prompts of 448 and 128 new ones.
 Keel's side lays its weights out anew for each batch and records log-probabilities, log(1 - p) and entropies, as in
 training; a second ratio does not count the laying out, which a program that only generates does once. A row's `ratio` is the
-median of the pairs' ratios of seconds; a share is of the floor for one step: the larger
+median of the pairs' ratios of seconds; a share is of the lower bound for one step: the larger
 of the weights' bytes at the memory's speed and the products at the speed of a large one, both measured in the same run.
 """
 
@@ -62,7 +62,7 @@ def measure(shape: str, sequences: int, options: argparse.Namespace, cpus: list[
         facts = keel.facts
         bytes_at_speed = 4 * facts["parameters"] / facts["memory_bytes_a_second"]
         products_at_speed = 2 * facts["parameters"] * sequences / facts["operations_a_second"]
-        share = f", {max(bytes_at_speed, products_at_speed) / step['keel']:.0%} of the floor"
+        share = f", {max(bytes_at_speed, products_at_speed) / step['keel']:.0%} of the lower bound"
     print(
         f"{shape} at {sequences:3d}: ratio {ratio:.2f} ({laid_out:.2f} once laid out)   keel {step['keel'] * 1e3:.2f} ms a step ({sequences / step['keel']:.0f} "
         f"tokens/s, {cpu['keel'] * 1e3:.2f} core ms{share}), generate "

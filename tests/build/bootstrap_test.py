@@ -185,8 +185,8 @@ def unavailable_optional_packages_are_reported_once(folder):
 def a_python3_with_all_packages_needs_no_venv(folder):
     machine = Machine(folder)
     machine.file("python3-torch", str(machine.make_torch(machine.folder / "system/torch")))
-    expect(machine.bootstrap()[:3] == (0, "", []), "something was installed beside the system's torch")
-    expect(machine.bootstrap("--tests")[:3] == (0, "", ["peers"]), "something was installed beside the system's packages")
+    expect(machine.bootstrap()[:3] == (0, "", []), "something was installed in addition to the system's torch")
+    expect(machine.bootstrap("--tests")[:3] == (0, "", ["peers"]), "something was installed in addition to the system's packages")
     expect(not machine.venv.exists(), "an environment was made")
 
 

@@ -94,7 +94,7 @@ def main():
         (small / "CMakeLists.txt").write_text(PROJECT)
         (small / "small.cpp").write_text(PROGRAM)
         output = run("cmake", "-S", small, "-B", small / "build", f"-DKEEL={ROOT}", *options, **no_toolkit)
-        check("torch has CUDA: ON, kernels linked: OFF" in output, "not taken for a CUDA build without kernels", output)
+        check("torch has CUDA: ON, kernels linked: OFF" in output, "not recognised as a CUDA build without kernels", output)
         run("cmake", "--build", small / "build", **no_toolkit)
         needed = run("readelf", "-d", small / "build/small")
         check("libtorch_cuda.so" in needed, "the program does not load libtorch_cuda: it would never see a GPU", needed)

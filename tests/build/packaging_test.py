@@ -129,7 +129,7 @@ class Packaging(unittest.TestCase):
     def test_the_module_needs_torch_alone(self):
         self.assert_needs_torch_alone(BUILD / "python" / "keel" / "libkeel_ops.so")
 
-    @unittest.skipUnless(count(False, True), "it compiles the module anew: make test-full")
+    @unittest.skipUnless(count(False, True), "it recompiles the module: make test-full")
     def test_pip_installs_the_module_alone_where_it_is_told_to(self):
         programs = self.python_with(pathlib.Path(os.environ["KEEL_TORCH"]).parent, place=self.folder / "venv")
         run(programs / "pip", "install", "--upgrade", "--disable-pip-version-check", "setuptools", "wheel")
@@ -143,7 +143,7 @@ class Packaging(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("installed without the program (KEEL_PROGRAM=OFF)", result.stdout)
 
-    @unittest.skipUnless(count(False, True), "it compiles everything anew: make test-full")
+    @unittest.skipUnless(count(False, True), "it recompiles everything: make test-full")
     def test_pip_installs_the_program_and_the_module(self):
         torch = pathlib.Path(os.environ["KEEL_TORCH"])
         programs = self.python_with(torch.parent, place=self.folder / "venv")

@@ -35,13 +35,13 @@ class Namespaces(support.Test):
 
     def setUp(self):
         super().setUp()
-        self.require_way()
+        self.require_sandbox()
         self.own = support.Descendants()
         if not type(self).works:
-            self.see_that_it_works()
+            self.check_that_it_works()
             type(self).works = True
 
-    def see_that_it_works(self):
+    def check_that_it_works(self):
         probe = self.judge([{"completion": "print('contained')", "answer": PRINTS}], check=False)
         if probe.returncode == 2:
             self.assertIn("needs a sandbox", probe.stderr)
@@ -50,7 +50,7 @@ class Namespaces(support.Test):
         doctor = subprocess.run([*self.PREFIX, support.KEEL, "doctor"], env=environment, capture_output=True, text=True, check=True)
         self.assertIn(f"sandbox      works, by {self.WAY}", doctor.stdout)
 
-    def require_way(self):
+    def require_sandbox(self):
         pass
 
     def judge(self, rows, check=True, prefix=(), **options):
@@ -67,7 +67,7 @@ class Namespaces(support.Test):
         self.assert_nothing_runs()
         return [json.loads(line)["reward"] for line in result.stdout.splitlines()]
 
-    def assert_worth(self, reward, programs, answer, times=TIMES, **options):
+    def assert_rewards(self, reward, programs, answer, times=TIMES, **options):
         """Every program gets this reward every time; one call scores all of them, some in parallel."""
         rows = [{"completion": program, "answer": answer} for program in programs.values() for _ in range(times)]
         rewards = self.judge(rows, **options)
@@ -100,18 +100,18 @@ class Namespaces(support.Test):
             threading.Thread(target=lambda s=server: connected.append(s.accept()), daemon=True).start()
         values = {"SECRET": str(secret), "UNIX": str(unix), "MARKER": str(self.folder / "escaped"), "PORT": listener.getsockname()[1]}
         head = "".join(f"{key} = {value!r}\n" for key, value in values.items())
-        self.assert_worth(1, {name: head + program for name, program in CONTAINED.items()}, PRINTS)
+        self.assert_rewards(1, {name: head + program for name, program in CONTAINED.items()}, PRINTS)
         self.assertEqual(connected, [])
         self.assertFalse((self.folder / "escaped").exists())
 
     def test_programs_that_must_be_killed(self):
-        self.assert_worth(0, CUT_OFF, PRINTS, times=support.count(1, 20), seconds=0.7)  # most of them keep a core busy
+        self.assert_rewards(0, CUT_OFF, PRINTS, times=support.count(1, 20), seconds=0.7)  # most of them keep a core busy
 
     def test_fake_results_are_not_accepted(self):
-        self.assert_worth(0, group("forged"), ["assert f(1) == 2", "assert f(2) == 3"])
+        self.assert_rewards(0, group("forged"), ["assert f(1) == 2", "assert f(2) == 3"])
 
     def test_a_detached_grandchild_is_killed(self):
-        self.assert_worth(1, {"a survivor": HELPERS["a survivor"]}, PRINTS)
+        self.assert_rewards(1, {"a survivor": HELPERS["a survivor"]}, PRINTS)
 
     def test_programs_may_start_processes(self):
         row = {"completion": HELPERS["legitimate processes"], "answer": [{"input": "", "output": "285\n1"}]}
@@ -143,7 +143,7 @@ class Namespaces(support.Test):
             self.skipTest("another user can read neither keel nor a Python here")
         names = ("a fork bomb", "a gigabyte of memory", "new namespaces, mounts and leaving a chroot",
                  "changing limits and scheduling of the processes outside")
-        self.assert_worth(1, {name: CONTAINED[name] for name in names}, PRINTS, prefix=prefix, python=python)
+        self.assert_rewards(1, {name: CONTAINED[name] for name in names}, PRINTS, prefix=prefix, python=python)
 
     def setpriv(self, *arguments):
         if os.geteuid() != 0 or shutil.which("setpriv") is None:
@@ -167,7 +167,7 @@ class Bubblewrap(Namespaces):
     WAY, PREFIX = f"bubblewrap ({shutil.which('bwrap')})", (sys.executable, "-c", HELPERS["run without unshare(2)"])
     PYTHON = "/usr/bin/python3"
 
-    def require_way(self):
+    def require_sandbox(self):
         if shutil.which("bwrap") is None:
             self.skipTest("bubblewrap is not installed")
         if not os.path.exists(self.PYTHON):

@@ -206,9 +206,9 @@ def scenarios(folder):
                     for name, settings in (("half", TRAIN), ("half beside", BESIDE)))
     for run in (half, beside):
         (run / "checkpoints" / "best").unlink()  # so that a continued run creates the link
-    found = [Scenario(folder / "a run that starts", None), Scenario(folder / "a run that goes on", "--resume", half),
+    found = [Scenario(folder / "a run that starts", None), Scenario(folder / "a run that continues", "--resume", half),
              Scenario(folder / "a run that replaces one", "--overwrite", half),
-             Scenario(folder / "a run that saves beside its steps", "--resume", beside, BESIDE)]
+             Scenario(folder / "a run that saves in the background", "--resume", beside, BESIDE)]
     for scenario in found:
         scenario.play()
     return found

@@ -152,7 +152,7 @@ def stopped_run(trial, moments, half, number, run):
         return False
     require(process.returncode == 75, where, "ended with", process.returncode, output)
     saved = re.search(r"interrupted at step (\d+); saved (.*)\n(continue with: keel (.*))", output)
-    require(saved or resumed, where, "the run does not say what it saved and how to go on:", output)
+    require(saved or resumed, where, "the run does not print what it saved and how to continue:", output)
     if saved:
         path = f"{run}/checkpoints/{trials.newest(run)}"
         require(saved[2] == path and path.endswith(f"-{int(saved[1]):06d}"), where, f"{path} is the newest", output)

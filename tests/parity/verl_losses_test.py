@@ -85,11 +85,11 @@ def keel_gradient(case, batch, aggregation, horizon=None, params=None):
 
 
 def worst(case, batch, theirs, ours, aggregation, horizon):
-    where = ~hangs_on_the_guard(case, batch)
+    where = ~depends_on_the_guard(case, batch)
     return padded_batches.disagreement(batch, theirs, ours, aggregation, horizon, case.anchor, where)
 
 
-def hangs_on_the_guard(case, batch):
+def depends_on_the_guard(case, batch):
     """Returns tokens whose binary KL is so close to the threshold that the 1e-8 of verl can change the mask."""
     mu, pi = batch.anchor(case.anchor), batch.logp
     if case.loss != "dppo_kl":
@@ -148,7 +148,7 @@ def gradients_agree():
     compared, left_out, highest = 0, 0, 0.0
     for case in CASES:
         for number, batch in enumerate(batches(case)):
-            left_out += int((hangs_on_the_guard(case, batch) & (batch.flat(batch.mask) > 0)).sum())
+            left_out += int((depends_on_the_guard(case, batch) & (batch.flat(batch.mask) > 0)).sum())
             for aggregation in case.aggregations if number < 4 else case.aggregations[:1]:
                 # The default horizon of verl is the padded length.
                 for horizon in (WIDTH, 37) if aggregation.endswith("norm") else (None,):
@@ -158,7 +158,7 @@ def gradients_agree():
                     assert off <= 1, f"{case}: batch {number}, {aggregation}: {off:.3g} times what is allowed"
                     assert (theirs * (1 - batch.mask) == 0).all() and ours.abs().max() > 0
                     if case.loss in ("dppo_tv", "dppo_kl", "cispo") and not case.correction:  # the same scalar too
-                        if not hangs_on_the_guard(case, batch).any():
+                        if not depends_on_the_guard(case, batch).any():
                             close(our_loss, their_loss, 1e-13 * (1 + their_loss.abs()), f"{case} loss")
                     highest = max(highest, off)
                     compared += int(batch.mask.sum())

@@ -3,7 +3,7 @@
 JOBS ?= 2
 compile := cmake --build build --parallel $(JOBS) --target
 
-.PHONY: build quickstart docs test test-full longer-limits test-integrations test-crash test-gpu bench bench-step bench-trl bench-rollout bench-update bench-head format clean bootstrap bootstrap-tests configure gpu
+.PHONY: build quickstart docs test test-full longer-limits test-integrations test-crash test-gpu bench bench-step bench-trl bench-rollout bench-update bench-head bench-learning format clean bootstrap bootstrap-tests configure gpu
 .NOTPARALLEL:
 
 build: configure
@@ -76,6 +76,13 @@ bench-head: configure
 	@$(compile) bench_vs_head_keel
 	@bench/vs_trl/setup.sh
 	@.deps/trl/bin/python bench/vs_head/run.py
+
+# Compares what a model learns with TRL's GRPOTrainer. On a GPU it starts from SmolLM2-135M-Instruct.
+bench-learning: configure
+	@$(compile) keel_cli
+	@bench/vs_trl/setup.sh
+	@! nvidia-smi -L > /dev/null 2>&1 || scripts/python.sh tests/parity/packages.py gguf
+	@.deps/trl/bin/python bench/learning/run.py
 
 format:
 	@scripts/bootstrap.sh --format

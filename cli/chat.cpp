@@ -98,7 +98,7 @@ ExitCode chat(const GenerationArguments& arguments) {
   Conversation conversation(generator.system_prompt(messages));
   while (true) {
     if (interactive) std::fputs("> ", stdout), std::fflush(stdout);
-    const std::optional<std::string> line = next_line_of_input();
+    const std::optional<std::string> line = read_input_line();
     if (!line || !handle_line(*line, conversation, generator, messages)) break;
     throw_if_stopped();
   }

@@ -25,7 +25,7 @@ Argument& Argument::between(int64_t low, int64_t high) {
 
 Argument& Argument::among(const std::vector<std::string>& choices) {
   option_->check(CLI::IsMember(choices));
-  return words(choices);
+  return suggest(choices);
 }
 
 Argument& Argument::check(const Check& check) {
@@ -63,7 +63,7 @@ Argument& Argument::settings(const std::string& prefix) {
   return *this;
 }
 
-Argument& Argument::words(const std::vector<std::string>& words) {
+Argument& Argument::suggest(const std::vector<std::string>& words) {
   hints_->words = words;
   return *this;
 }

@@ -53,7 +53,7 @@ class Argument {
   Argument& files();
   Argument& folders();
   Argument& settings(const std::string& prefix = "");
-  Argument& words(const std::vector<std::string>& words);
+  Argument& suggest(const std::vector<std::string>& words);
 
   bool given() const;
   /// Returns whether it takes the next argument of the command line as its value.

@@ -153,7 +153,7 @@ std::string describe_supervised(const Config& config, const Demonstrations& demo
           (sft.loss_on == "all"          ? "all tokens"
            : sft.loss_on == "completion" ? "completions, and on all tokens of rows without a prompt"
                                          : "assistant messages") +
-          ", rows of at most " + counted(demonstrations.limit(), "token");
+          ", rows of at most " + counted(demonstrations.max_row_tokens(), "token");
   std::string text = entry("sft data", rows);
   if (!sft.eval_files.empty()) text += entry("loss on", joined(sft.eval_files));
   if (sft.held_out > 0) text += entry("loss on", short_number(100 * sft.held_out) + " % of the rows, held out");

@@ -20,7 +20,7 @@ struct Request {
 };
 
 std::vector<int32_t> prompt_tokens(const TextGenerator& generator, const Request& request, Console& console) {
-  const std::string prompt = request.prompt == "-" ? all_of_input() : request.prompt;
+  const std::string prompt = request.prompt == "-" ? read_all_input() : request.prompt;
   if (!request.chat) return encode_text(generator.loaded(), prompt, !request.special_as_text);
   Json messages = Json::array();
   const std::string system = generator.system_prompt(console);

@@ -34,7 +34,7 @@ std::vector<std::string> method_names() {
 CommandHandler add_methods(CommandLine& line) {
   const auto name = std::make_shared<std::string>();
   Command command = line.add("methods", "List the methods; with NAME: equation, defaults, source");
-  command.option("NAME", *name, "Print one method in detail").words(method_names());
+  command.option("NAME", *name, "Print one method in detail").suggest(method_names());
   return [name] {
     if (name->empty())
       for (const Method& method : methods()) std::printf("%-18s %s\n", method.name.c_str(), method.summary.c_str());

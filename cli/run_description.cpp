@@ -173,7 +173,7 @@ constexpr const char* kEstimateNote = "estimated from sizes and this machine's s
 /// The estimated time of supervised updates on files; `total` in seconds includes the loss evaluations.
 struct SupervisedTime {
   StepEstimate step;
-  RowLengths rows;
+  SftSizes rows;
   double total = 0;
 };
 
@@ -293,7 +293,7 @@ struct Inputs {
   at::ScalarType saved_as;
   std::string stops;                        // from stop_token_texts
   std::string supervised = "";              // description of the supervised phase
-  std::optional<RowLengths> sft_rows = {};  // of the supervised phase, if it is on files
+  std::optional<SftSizes> sft_rows = {};  // of the supervised phase, if it is on files
 };
 
 uint64_t prompts_of_epoch(const Config& config, const PromptSources& prompt_sources) {
@@ -343,7 +343,7 @@ Inputs read_inputs(Config& config) {
           .saved_as = saved_type(policy),
           .stops = stop_token_texts(policy.stop_ids, policy.tokenizer),
           .supervised = describe_supervised(config, demonstrations),
-          .sft_rows = demonstrations.from_files() ? std::optional(demonstrations.lengths()) : std::nullopt};
+          .sft_rows = demonstrations.from_files() ? std::optional(demonstrations.sizes()) : std::nullopt};
 }
 
 /// Describes KL terms, entropy terms and adaptive thresholds.

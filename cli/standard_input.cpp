@@ -54,14 +54,14 @@ void drop_carriage_return(std::string& line) {
 
 }  // namespace
 
-std::optional<std::string> next_line_of_input() {
+std::optional<std::string> read_input_line() {
   std::string line;
   if (!read_up_to('\n', line)) return std::nullopt;
   drop_carriage_return(line);
   return line;
 }
 
-std::string all_of_input() {
+std::string read_all_input() {
   std::string text;
   read_up_to(EOF, text);
   if (text.ends_with('\n')) text.pop_back();

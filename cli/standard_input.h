@@ -5,12 +5,12 @@
 
 namespace keel::cli {
 
-// Reading of standard input. More than 16 MiB, or a failed read, is an Error (kBadInput).
+// Functions that read standard input. More than 16 MiB in one call, or a failed read, is an Error (kBadInput).
 
-/// The next line without its newline; std::nullopt at the end of the input.
-std::optional<std::string> next_line_of_input();
+/// Returns the next line without its newline; std::nullopt at the end of the input.
+std::optional<std::string> read_input_line();
 
-/// The whole input without the final newline.
-std::string all_of_input();
+/// Returns the rest of the input without the final newline.
+std::string read_all_input();
 
 }  // namespace keel::cli

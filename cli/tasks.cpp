@@ -84,7 +84,7 @@ CommandHandler add_tasks(CommandLine& line) {
   const auto request = std::make_shared<TasksRequest>();
   Command command = line.add("tasks", "List the built-in tasks, or print samples of one");
   command.option("NAME", request->name, "Print samples of this task, with answers and demonstrations")
-      .words(task_names());
+      .suggest(task_names());
   command.option("--seed", request->seed, "Seed of the samples");
   command.option("-n", request->count, "Number of samples").between(1, 1 << 24);
   command.option("--difficulty", request->difficulty, "Difficulty of countdown, 1 to 5: 3 is countdown_3")

@@ -58,7 +58,7 @@ Check not_empty() {
 
 /// Replaces CLI11's IsMember, whose error has no suggestion.
 void require_one_of(Argument argument, const std::vector<std::string>& choices) {
-  argument.words(choices).check([=](const std::string& text) {
+  argument.suggest(choices).check([=](const std::string& text) {
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string();
     const std::optional<std::string> suggestion = nearest_name(text, choices);
     return text + "; expected " + joined(choices, " or ") + (suggestion ? "; did you mean " + *suggestion + "?" : "");

@@ -246,7 +246,7 @@ CommandHandler add_tokens(CommandLine& line) {
           "--method", arguments->methods,
           "Comma-separated methods to compare: NAME, or NAME:PARAMETER=VALUE,...; all: every method that the records "
           "allow (default: the decisions of the run's method)")
-      .words(names)
+      .suggest(names)
       .repeatable();
   command.option("--top", arguments->top, "Number of token texts to print (default: 10)").between(0, 1'000'000);
   command

@@ -19,7 +19,7 @@ void add_family(std::vector<Method>& table, const std::vector<MethodRow<Family>>
 
 const std::vector<Method>& methods() {
   static const std::vector<Method> table = [] {
-    std::vector<Method> rows;  // the rows of a family: the end of regions/FAMILY.cpp
+    std::vector<Method> rows;  // of each family; defined at the end of regions/FAMILY.cpp
     const auto add = [&rows](const auto&... families) { (add_family(rows, families), ...); };
     add(dppo_rows(), drpo_rows(), ratio_clip_rows(), policy_gradient_rows(), soft_rows(), rollout_correction_rows(),
         sequence_level_rows(), cppo_rows(), batch_level_rows());
@@ -30,15 +30,15 @@ const std::vector<Method>& methods() {
 
 TrustRegion make_region(const std::string& method, const Json& parameters) {
   TrustRegion region = find_method(method, "unknown method").region;
-  std::map<std::string, std::string> set;
+  std::map<std::string, std::string> given;  // by canonical name
   for (const auto& [name, value] : parameters.items()) {
-    const auto [first, is_new] = set.emplace(parameter_name(name), name);
+    const auto [previous, is_new] = given.emplace(parameter_name(name), name);
     if (!is_new)
-      fail(ExitCode::kBadConfiguration, method, "'s parameters \"", first->second, "\" and \"", name,
+      fail(ExitCode::kBadConfiguration, method, "'s parameters \"", previous->second, "\" and \"", name,
            "\" are the same parameter; keep one of them");
     set_parameter(region, method, name, value);
   }
-  if (const auto found = check_parameters(region)) fail(ExitCode::kBadConfiguration, method, ": ", found->reason);
+  if (const auto invalid = check_parameters(region)) fail(ExitCode::kBadConfiguration, method, ": ", invalid->reason);
   return region;
 }
 

@@ -51,7 +51,7 @@ std::string text_or_empty(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// Formats a value for people: a text unchanged, a list with commas.
+/// Formats a value as plain text: a string without quotes, a list with commas.
 std::string to_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -125,7 +125,9 @@ std::vector<Sample> read_samples(const std::filesystem::path& path) {
   return samples;
 }
 
-double mean_of_points(const std::vector<ChartPoint>& curve, size_t max_points = std::numeric_limits<size_t>::max()) {
+/// Averages the last `max_points` points that have a value.
+double mean_of_last_points(const std::vector<ChartPoint>& curve,
+                           size_t max_points = std::numeric_limits<size_t>::max()) {
   double sum = 0;
   size_t count = 0;
   for (auto point = curve.rbegin(); point != curve.rend() && count < max_points; ++point) {
@@ -261,10 +263,11 @@ ExportedStep make_exported_step(MetricRow row) {
   const double time = is_valid ? clock->second : 0;
   ExportedStep step{.phase = std::move(row.phase), .step = row.step, .time = time, .values = std::move(row.values)};
   for (const auto& [name, value] : row.details) {
-    if (const std::optional<Histogram> histogram = parse_histogram(value))
+    if (const std::optional<Histogram> histogram = parse_histogram(value)) {
       step.histograms[name] = *histogram;
-    else if (const std::string text = name == kBlockedTokens ? blocked_tokens_text(value) : ""; !text.empty())
-      step.texts[name] = text;
+    } else if (name == kBlockedTokens) {
+      if (const std::string text = blocked_tokens_text(value); !text.empty()) step.texts[name] = text;
+    }
   }
   return step;
 }
@@ -291,10 +294,10 @@ RunSummary summarize(const RunData& run) {
     summary.best_reward = point.y;
     summary.best_reward_step = static_cast<int64_t>(point.x);
   }
-  summary.last_reward = mean_of_points(reward, 10);
-  summary.masked = mean_of_points(metric_curve(run, "rl", "trust_region/masked"));
-  summary.mismatch = mean_of_points(metric_curve(run, "rl", "mismatch/abs_prob_mean"));
-  summary.entropy_last = mean_of_points(metric_curve(run, "rl", "policy/entropy"), 10);
+  summary.last_reward = mean_of_last_points(reward, 10);
+  summary.masked = mean_of_last_points(metric_curve(run, "rl", "trust_region/masked"));
+  summary.mismatch = mean_of_last_points(metric_curve(run, "rl", "mismatch/abs_prob_mean"));
+  summary.last_entropy = mean_of_last_points(metric_curve(run, "rl", "policy/entropy"), 10);
   summary.rollout_tokens_per_s = total_rate(run, "throughput/rollout_tokens_per_s", "time/rollout");
   summary.train_tokens_per_s = total_rate(run, "throughput/train_tokens_per_s", "time/train");
   for (const MetricRow& row : run.metrics) {

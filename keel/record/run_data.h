@@ -88,7 +88,7 @@ struct RunSummary {
   double last_reward = std::numeric_limits<double>::quiet_NaN();  // mean over the last ten steps
   double masked = std::numeric_limits<double>::quiet_NaN();       // means over all RL steps, like the following
   double mismatch = std::numeric_limits<double>::quiet_NaN();
-  double entropy_last = std::numeric_limits<double>::quiet_NaN();
+  double last_entropy = std::numeric_limits<double>::quiet_NaN();
   double rollout_tokens_per_s = std::numeric_limits<double>::quiet_NaN();  // total tokens / total time
   double train_tokens_per_s = std::numeric_limits<double>::quiet_NaN();
   double seconds = 0;  // of steps and checkpoints in all phases

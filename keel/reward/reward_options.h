@@ -20,7 +20,7 @@ struct RewardOptions {
   int64_t overlong_buffer = 0;
   double overlong_penalty = 1;
   std::string on_error = "stop";
-  double timeout = 60;
+  double timeout = 60;  // seconds per attempt of a program or server
   int64_t workers = 0;
   std::string python = "python3";
 
@@ -49,12 +49,12 @@ std::string short_name(const std::string& function);
 /// Scores a completion of a built-in task. The completion includes the text of its stop token.
 using RewardFunction = std::function<double(const Prompt& prompt, std::string_view completion)>;
 
-/// Returns the final answer in such a completion; empty if there is none.
+/// Returns the final answer in a completion; empty if there is none.
 using AnswerExtractor = std::function<std::string(std::string_view completion)>;
 
-/// Creates the reward of a run. `task` is the reward "task", the default with a built-in task; the default is "math"
-/// otherwise. `max_new_tokens` is the maximum completion length for overlong_buffer. Starts user programs and tests the
-/// sandbox, so that errors appear before the first rollouts.
+/// Creates the reward of a run. `task` is the reward function "task". Without reward.functions it is the reward, or
+/// "math" if it is empty. `max_new_tokens` is the maximum completion length for overlong_buffer. Starts user programs
+/// and tests the sandbox, so that errors appear before the first rollouts.
 RewardSum make_reward(const RewardOptions& options, const RewardFunction& task = {},
                       const AnswerExtractor& extractor = {}, int64_t max_new_tokens = 0);
 

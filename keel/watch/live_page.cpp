@@ -29,7 +29,7 @@ std::string percent_encoded(std::string_view text) {
 }
 
 std::string state_cell(const WatchedRun& run) {
-  return "<span class=\"state " + std::string(state_word(run.state)) + "\">" +
+  return "<span class=\"state " + std::string(state_name(run.state)) + "\">" +
          escape_untrusted(state_text(run, seconds_since_1970())) + "</span>";
 }
 
@@ -106,7 +106,7 @@ std::string state_json(const std::vector<WatchedRun>& runs, const std::string& v
   for (const WatchedRun& run : runs) {
     const std::string note = run.note.empty() ? "" : "; " + run.note;
     list.push_back({{"name", run.name},
-                    {"state", state_word(run.state)},
+                    {"state", state_name(run.state)},
                     {"phase", run.snapshot.phase},
                     {"step", run.snapshot.step},
                     {"heard", run.snapshot.last_write > 0 ? std::max(0.0, now - run.snapshot.last_write) : -1},

@@ -10,7 +10,7 @@ background:var(--card);border-bottom:1px solid var(--rule);font-size:13.5px}
 .watch p{margin:0;overflow-wrap:anywhere}.watch label{color:var(--soft)}
 .state::before{content:"";display:inline-block;width:8px;height:8px;border-radius:50%;margin-right:6px;
 background:var(--soft)}
-.state.live::before{background:var(--s2)}.state.interrupted::before,.state.unheard::before{background:var(--s1)}
+.state.live::before{background:var(--s2)}.state.interrupted::before,.state.stale::before{background:var(--s1)}
 .state.gone::before{background:var(--block)}.state.ended::before{background:var(--s0)}
 .list td{white-space:normal}.list td:first-child{width:1%}a{color:var(--s0)}
 .watch~main .pages{top:36px}
@@ -67,7 +67,7 @@ var update=function(state){
 var onError=function(){
  if(++failures>1)Array.prototype.forEach.call(cells,function(cell){
   var last=cell.dataset.last||cell.textContent;cell.dataset.last=last;
-  setState(cell,'unheard',last+' (the server has ended: keel watch shows the run again)')});
+  setState(cell,'stale',last+' (the server has ended: keel watch shows the run again)')});
  setTimeout(poll,failures>1?5000:1000)};
 var poll=function(){
  fetch(bar.dataset.state,{cache:'no-store'}).then(function(reply){

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kStaleSeconds = 120;  // without a write of another machine or container
+constexpr double kStaleSeconds = 120;  // since the last write, for a run of another machine or container
 
 /// Returns "RL step 12"; "" before the first row.
 std::string step_text(const RunSnapshot& snapshot) {
@@ -38,7 +38,7 @@ RunState state_of(const RunSnapshot& snapshot, bool is_remote, double now) {
 
 }  // namespace
 
-const char* state_word(RunState state) {
+const char* state_name(RunState state) {
   switch (state) {
     case RunState::kGone:
       return "gone";
@@ -51,7 +51,7 @@ const char* state_word(RunState state) {
     case RunState::kInterrupted:
       return "interrupted";
     case RunState::kStale:
-      return "unheard";
+      return "stale";
   }
   return "";
 }

@@ -30,7 +30,7 @@ struct WatchedRun {
 };
 
 /// Returns "live", "ended", ... for JSON and CSS.
-const char* state_word(RunState state);
+const char* state_name(RunState state);
 /// Returns "live, RL step 12, last write 3 s ago". `now` is in seconds since 1970.
 std::string state_text(const WatchedRun& run, double now);
 

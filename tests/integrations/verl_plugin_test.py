@@ -337,7 +337,7 @@ def parameters_reach_the_method():
     _, made = composed("+keel=row", f"{LOSS}.loss_mode=keel_cispo")
     assert made.policy_loss.loss_mode == "keel_cispo" and made.loss_agg_mode == "token-mean"
     _, made = composed(*MINIRL)
-    assert made.policy_loss.uses_recomputed
+    assert made.policy_loss.uses_recomputed_logp
 
 
 ROLLOUT, CORRECTION, ACTOR = "actor_rollout_ref.rollout", "algorithm.rollout_correction", "actor_rollout_ref.actor"

@@ -7,12 +7,12 @@
 
 namespace keel {
 
-/// An exclusive lock on a directory. While the object lives, the functions of file.h reach every path below path(),
-/// spelled as it is here, through the opened directory. After the directory is moved they still read and write the
-/// moved one, and never what another process puts at its old path.
+/// An exclusive lock on a directory. While the object lives, the functions of file.h resolve every path that starts
+/// with path(), in the same spelling, relative to the opened directory. After the directory is moved they still read
+/// and write the moved one, and never what another process puts at its old path.
 class LockedDirectory {
  public:
-  /// Locks a directory until the object or the process ends. Returns nothing when another process holds the lock.
+  /// Locks a directory until the object or the process ends. Returns nullopt if another process holds the lock.
   static std::optional<LockedDirectory> lock(const std::filesystem::path& path);
   LockedDirectory(LockedDirectory&& other) noexcept = default;
   LockedDirectory& operator=(LockedDirectory&& other) noexcept = default;  // swaps the handles
@@ -20,7 +20,7 @@ class LockedDirectory {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Returns path() while that leads to the directory, its new path after a move, and nothing after a removal.
+  /// Returns path() if it still is the directory's path, the new path after a move, or nullopt after a removal.
   std::optional<std::filesystem::path> current_path() const;
 
  private:

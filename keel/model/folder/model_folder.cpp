@@ -233,7 +233,7 @@ void write_model_folder(const std::filesystem::path& folder, const ModelWeights&
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const NamedTensor& weight : model.parameters()) tensors.emplace_back(weight.name, weight.value.detach());
   write_safetensors(folder / kWeights, tensors, {{"format", "pt"}}, dtypes);
-  write_atomically(folder / "config.json", to_config_json(model.config(), special_ids, dtypes.chosen()).dump(2) + "\n");
+  write_atomically(folder / "config.json", to_config_json(model.config(), special_ids, dtypes.common()).dump(2) + "\n");
   write_atomically(folder / "generation_config.json", generation_config.dump(2) + "\n");
   for (const auto& [name, bytes] : tokenizer.files()) write_atomically(folder / name, bytes);
 }

@@ -6,7 +6,7 @@ namespace keel {
 
 at::ScalarType WeightDtypes::get(const std::string& name) const {
   const auto found = by_name_.find(name);
-  return found != by_name_.end() ? found->second : chosen_.value_or(at::kFloat);
+  return found != by_name_.end() ? found->second : common_.value_or(at::kFloat);
 }
 
 std::string dtype_name(at::ScalarType dtype) {

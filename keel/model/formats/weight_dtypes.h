@@ -11,15 +11,16 @@ namespace keel {
 /// The dtypes of weights in a file: one per weight, as read from a file, or one for all weights.
 class WeightDtypes {
  public:
-  WeightDtypes(at::ScalarType chosen = at::kFloat) : chosen_(chosen) {}
+  WeightDtypes(at::ScalarType common = at::kFloat) : common_(common) {}
   explicit WeightDtypes(std::map<std::string, at::ScalarType> by_name) : by_name_(std::move(by_name)) {}
 
-  /// The dtype of the weight with this name; float32 if it is unknown.
+  /// Returns the dtype of a weight; float32 for a weight that the file does not have.
   at::ScalarType get(const std::string& name) const;
-  std::optional<at::ScalarType> chosen() const { return chosen_; }
+  /// Returns the dtype of all weights, if there is one for all.
+  std::optional<at::ScalarType> common() const { return common_; }
 
  private:
-  std::optional<at::ScalarType> chosen_;
+  std::optional<at::ScalarType> common_;
   std::map<std::string, at::ScalarType> by_name_;
 };
 

@@ -334,7 +334,7 @@ std::string comparison_table(const std::vector<RunData>& runs) {
          summary.after ? format_interval(*summary.after) : "–", format_value(summary.best_reward, Unit::kNumber),
          format_value(summary.last_reward, Unit::kNumber), format_value(summary.masked, Unit::kFraction),
          format_power(summary.mismatch) + with_comma(staleness_text(runs[i])),
-         format_value(summary.entropy_last, Unit::kNumber), format_value(summary.rollout_tokens_per_s, Unit::kCount),
+         format_value(summary.last_entropy, Unit::kNumber), format_value(summary.rollout_tokens_per_s, Unit::kCount),
          summary.seconds > 0 ? format_duration(summary.seconds) : "–"});
   }
   return out + "</tbody></table></div><p class=\"note\">Bold: the highest held-out " + measure +

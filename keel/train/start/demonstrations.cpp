@@ -35,11 +35,11 @@ SupervisedSequence encode_demonstration(const Demonstration& demonstration, cons
 }
 
 /// Combines the files of section sft with the rendering and order of section data.
-DataOptions sft_data_options(const Config& config, int64_t limit) {
+DataOptions sft_data_options(const Config& config, int64_t max_row_tokens) {
   DataOptions options = config.data;
   static_cast<RowFiles&>(options) = config.sft;
   options.source_key = "";
-  options.max_prompt_tokens = limit;
+  options.max_prompt_tokens = max_row_tokens;
   return options;
 }
 
@@ -61,12 +61,12 @@ Demonstrations::Demonstrations(const Config& config, const LoadedModel& policy)
   }
   const int64_t positions = policy.model.config().max_position_embeddings, max_tokens = config.sft.max_tokens;
   const bool by_setting = max_tokens > 0 && max_tokens <= positions;
-  limit_ = by_setting ? max_tokens : positions;
-  limit_name_ = by_setting ? "sft.max_tokens" : "the model's max_position_embeddings";
-  const DataOptions options = sft_data_options(config, limit_);
+  max_row_tokens_ = by_setting ? max_tokens : positions;
+  max_row_tokens_source_ = by_setting ? "sft.max_tokens" : "the model's max_position_embeddings";
+  const DataOptions options = sft_data_options(config, max_row_tokens_);
   const SupervisedRows rows(RowPrompts(PromptEncoder(policy.tokenizer, policy.templates), options, "sft"),
                             stop_ids_eos_first(policy), parse_loss_on(config.sft.loss_on));
-  files_ = open_supervised(options, config.run.seed, rows, limit_name_);
+  files_ = open_supervised(options, config.run.seed, rows, max_row_tokens_source_);
 }
 
 std::vector<SupervisedSequence> Demonstrations::next(SftState& state) {
@@ -134,7 +134,7 @@ double Demonstrations::epochs(const SftState& state) const {
   return static_cast<double>(state.position) / static_cast<double>(files_->identity.rows);
 }
 
-RowLengths Demonstrations::lengths() {
+SftSizes Demonstrations::sizes() {
   constexpr int64_t kSample = 1000;
   const int64_t max_train = std::min<int64_t>(kSample, static_cast<int64_t>(files_->identity.rows));  // no row twice
   const auto mean = [&](RowStream<SupervisedRow>& rows, double& count, int64_t max_rows) {
@@ -147,22 +147,22 @@ RowLengths Demonstrations::lengths() {
     count = static_cast<double>(sample.size());
     return sample.empty() ? 0 : tokens / count;
   };
-  RowLengths lengths;
-  lengths.mean_rows_per_update = lengths.max_rows_per_update = static_cast<double>(batch_);
+  SftSizes sizes;
+  sizes.mean_rows_per_update = sizes.max_rows_per_update = static_cast<double>(batch_);
   if (data_epochs_) {
     const int64_t total_rows = planned_rows(), updates = (total_rows + batch_ - 1) / batch_;
-    lengths.max_rows_per_update = static_cast<double>(std::min(batch_, total_rows));
-    lengths.mean_rows_per_update = static_cast<double>(total_rows) / static_cast<double>(updates);
+    sizes.max_rows_per_update = static_cast<double>(std::min(batch_, total_rows));
+    sizes.mean_rows_per_update = static_cast<double>(total_rows) / static_cast<double>(updates);
   }
   double count = 0;
-  lengths.mean_tokens_per_row = mean(files_->train, count, max_train);
-  if (!files_->held_out) return lengths;
+  sizes.mean_tokens_per_row = mean(files_->train, count, max_train);
+  if (!files_->held_out) return sizes;
   const double mean_tokens = mean(*files_->held_out, count, kSample);
   if (count == kSample)  // there are more
     count = files_->eval_files ? static_cast<double>(files_->eval_files->rows())
                                : held_out_fraction_ * static_cast<double>(files_->identity.rows);
-  lengths.held_out_tokens = mean_tokens * count;
-  return lengths;
+  sizes.held_out_tokens = mean_tokens * count;
+  return sizes;
 }
 
 const std::vector<std::string>& Demonstrations::notes() const {
@@ -178,7 +178,7 @@ std::vector<std::string> Demonstrations::warnings() const {
 }
 
 std::string Demonstrations::describe_skipped(const SkippedCounts& skipped) const {
-  return skipped_rows_text(skipped, "row", limit_name_ + ", " + std::to_string(limit_));
+  return skipped_rows_text(skipped, "row", max_row_tokens_source_ + ", " + std::to_string(max_row_tokens_));
 }
 
 }  // namespace keel

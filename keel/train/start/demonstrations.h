@@ -13,7 +13,7 @@
 namespace keel {
 
 /// Sizes of supervised updates on rows of files, in rows and tokens.
-struct RowLengths {
+struct SftSizes {
   double mean_rows_per_update = 0;  // the last update may be smaller
   double max_rows_per_update = 0;
   double mean_tokens_per_row = 0;
@@ -49,7 +49,7 @@ class Demonstrations {
   double epochs(const SftState& state) const;
 
   /// Estimates the sizes from the first rows.
-  RowLengths lengths();
+  SftSizes sizes();
 
   bool from_files() const { return files_.has_value(); }
   /// Identifies the files; a resumed run needs the same ones.
@@ -62,8 +62,7 @@ class Demonstrations {
   SkippedCounts skipped() const;
   /// "2 rows skipped: longer than sft.max_tokens, 64", or empty.
   std::string describe_skipped(const SkippedCounts& skipped) const;
-  /// The maximum number of tokens of a row.
-  int64_t limit() const { return limit_; }
+  int64_t max_row_tokens() const { return max_row_tokens_; }
 
  private:
   const RowStream<SupervisedRow>::Survey& survey() const;
@@ -74,8 +73,8 @@ class Demonstrations {
   std::function<SupervisedSequence(uint64_t index, bool noisy)> demonstrate_;  // for a task
   std::optional<OpenedRows<SupervisedRow>> files_;
   mutable std::optional<RowStream<SupervisedRow>::Survey> survey_;
-  int64_t limit_ = 0;
-  std::string limit_name_;
+  int64_t max_row_tokens_ = 0;
+  std::string max_row_tokens_source_;  // "sft.max_tokens" or the model's limit
 };
 
 }  // namespace keel

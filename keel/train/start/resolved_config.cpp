@@ -145,7 +145,7 @@ void fill_sft(Settings& used, const Config& config, const Demonstrations& demons
     return;
   }
   used.drop_all({"sft.stop_loss", "sft.noisy_steps", "sft.noisy_lr"});
-  used["sft.max_tokens"] = demonstrations.limit();
+  used["sft.max_tokens"] = demonstrations.max_row_tokens();
   const Json configured = to_json(config);
   if (!config.has_rl()) used.drop("data.");
   for (const auto& [key, value] : configured["data"].items())

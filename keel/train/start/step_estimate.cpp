@@ -171,7 +171,7 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
 }
 
 StepEstimate estimate_sft_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
-                               const RowLengths& rows, const DeviceSpeed& speed) {
+                               const SftSizes& rows, const DeviceSpeed& speed) {
   const NetworkCost network(config, shape, type, speed);
   const double tokens = rows.mean_rows_per_update * rows.mean_tokens_per_row,
                max_tokens = rows.max_rows_per_update * rows.mean_tokens_per_row;

@@ -40,6 +40,6 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
 
 /// Estimates a supervised update on rows of files, and the evaluation of the held-out loss.
 StepEstimate estimate_sft_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
-                               const RowLengths& rows, const DeviceSpeed& speed);
+                               const SftSizes& rows, const DeviceSpeed& speed);
 
 }  // namespace keel

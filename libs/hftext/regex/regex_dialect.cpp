@@ -154,7 +154,7 @@ class Translator {
     }
     const char32_t literal = take_character();
     check_case(literal, from);
-    return hex(literal);
+    return hex_escape(literal);
   }
 
   /// Ignoring case, Oniguruma matches "ss" with a sharp s; PCRE2 compares single characters. Rejects such literals.
@@ -240,7 +240,7 @@ class Translator {
         return as_bracket(class_escape(/*in_set=*/false));
       default:
         at_ = from;
-        return hex(escaped_character());
+        return hex_escape(escaped_character());
     }
   }
 
@@ -263,7 +263,7 @@ class Translator {
   CharacterClass known_class(std::string_view name, bool negated, bool in_set, size_t from) {
     std::optional<CharacterClass> found = property_class(name, in_set);
     if (!found) reject_part(from);
-    if (caseless_ && found->by_case) reject_part(from);  // PCRE2 would match any cased letter
+    if (caseless_ && found->depends_on_case) reject_part(from);  // PCRE2 would match any cased letter
     found->negated = found->negated != negated;
     return *std::move(found);
   }
@@ -382,7 +382,7 @@ class Translator {
       }
       const char32_t first = set_character();
       if (peek() != '-' || pattern_.substr(at_).starts_with("-]")) {
-        result.members += hex(first);
+        result.members += hex_escape(first);
         continue;
       }
       ++at_;
@@ -390,7 +390,7 @@ class Translator {
       if (done()) reject("has a [ without a ]");
       const char32_t last = set_character();
       if (last < first) reject_part(from);
-      result.members += hex(first) + "-" + hex(last);
+      result.members += hex_escape(first) + "-" + hex_escape(last);
     }
   }
 

@@ -71,7 +71,7 @@ constexpr std::array<Names, 13> kProperties = {{{"any", "\\x{0}-\\x{10FFFF}"},
 std::string range_members(std::span<const CodeRange> ranges) {
   std::string members;
   for (const CodeRange& range : ranges) {
-    members += hex(range.first) + (range.last > range.first ? "-" + hex(range.last) : "");
+    members += hex_escape(range.first) + (range.last > range.first ? "-" + hex_escape(range.last) : "");
   }
   return members;
 }
@@ -120,7 +120,7 @@ std::string loose(std::string_view name) {
 
 }  // namespace
 
-std::string hex(char32_t code_point) {
+std::string hex_escape(char32_t code_point) {
   char buffer[16];
   std::snprintf(buffer, sizeof(buffer), "\\x{%X}", static_cast<unsigned>(code_point));
   return buffer;

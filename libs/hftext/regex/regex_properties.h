@@ -10,7 +10,7 @@ namespace keel::text {
 struct CharacterClass {
   std::string members;
   bool negated = false;
-  bool by_case = false;  // depends on letter case
+  bool depends_on_case = false;
 };
 
 /// Resolves Oniguruma's \p{name}: a general category, a script or another supported property, including code points
@@ -23,7 +23,7 @@ std::string word_members(bool in_set);
 
 std::string decimal_members();  // \d
 
-/// A code point in PCRE2 syntax.
-std::string hex(char32_t code_point);
+/// Returns a code point in PCRE2 syntax: \x{1F600}.
+std::string hex_escape(char32_t code_point);
 
 }  // namespace keel::text

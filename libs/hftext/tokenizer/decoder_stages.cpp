@@ -13,7 +13,7 @@ namespace {
 
 struct JoinStage : DecoderStage {
   void push(std::string_view token) override {
-    if (!first && !per_token) next->push(" ");  // per token, the space belongs to neither
+    if (!first && !per_token) next->push(" ");  // the space is between tokens, so a single one has none
     first = false;
     next->push(token);
   }
@@ -112,35 +112,35 @@ struct StripStage : DecoderStage {
 };
 
 struct ReplaceStage : DecoderStage {
-  ReplaceStage(const Pattern& searched, const std::string& replacement, const std::string& file_location)
-      : pattern(searched), content(replacement), location(file_location) {}
+  ReplaceStage(const Pattern& searched, const std::string& substitute, const std::string& file_location)
+      : pattern(searched), replacement(substitute), location(file_location) {}
   void push(std::string_view token) override {
     if (per_token && first_bad_utf8(token)) return next->push(token);  // incomplete UTF-8 cannot be searched
     pattern.split(token, spans, budget);
-    output_bytes += replaced_size(spans, content.size());
+    output_bytes += replaced_size(spans, replacement.size());
     check_growth(*input_bytes, output_bytes, location);
     std::string text;
     for (const Span& span : spans) {
-      text += span.match ? std::string_view(content) : token.substr(span.begin, span.end - span.begin);
+      text += span.match ? std::string_view(replacement) : token.substr(span.begin, span.end - span.begin);
     }
     next->push(text);
   }
   Pattern pattern;
-  std::string content, location;
+  std::string replacement, location;
   std::vector<Span> spans;
   RegexBudget budget;
   size_t output_bytes = 0;
 };
 
 struct MetaspaceStage : DecoderStage {
-  MetaspaceStage(const std::string& space_mark, bool keep_first) : replacement(space_mark), keeps_first(keep_first) {}
+  MetaspaceStage(const std::string& mark, bool keep_first) : space_mark(mark), keeps_first(keep_first) {}
   void push(std::string_view token) override {
     std::string text(token);
-    replace_all(text, replacement, first && !keeps_first ? "" : " ");
+    replace_all(text, space_mark, first && !keeps_first ? "" : " ");
     first = false;
     next->push(text);
   }
-  std::string replacement;
+  std::string space_mark;  // "▁"
   bool keeps_first, first = true;
 };
 
@@ -154,7 +154,7 @@ struct WordPieceStage : DecoderStage {
     if (cleanup) clean(text);
     next->push(text);
   }
-  static void clean(std::string& text) {
+  static void clean(std::string& text) {  // mark + 1: without the space
     for (const char* mark : {" .", " ?", " !", " ,"}) replace_all(text, mark, mark + 1);
     replace_all(text, " ' ", "'");
     for (const char* mark : {" n't", " 'm"}) replace_all(text, mark, mark + 1);
@@ -171,7 +171,7 @@ struct SuffixStage : DecoderStage {
     emit(" ");
     pending = token;
     if (!per_token) return;
-    emit(" ");
+    emit(" ");  // as inside a text
     pending.reset();
   }
   void finish() override {
@@ -200,11 +200,12 @@ StagePointer make_strip_start_stage(const std::string& content, size_t count) {
 StagePointer make_strip_stage(const std::string& content, size_t start, size_t stop) {
   return std::make_unique<StripStage>(content, start, stop);
 }
-StagePointer make_replace_stage(const Pattern& pattern, const std::string& content, const std::string& location) {
-  return std::make_unique<ReplaceStage>(pattern, content, location);
+StagePointer make_replace_stage(const Pattern& pattern, const std::string& replacement,
+                                const std::string& location) {
+  return std::make_unique<ReplaceStage>(pattern, replacement, location);
 }
-StagePointer make_metaspace_stage(const std::string& replacement, bool keeps_first) {
-  return std::make_unique<MetaspaceStage>(replacement, keeps_first);
+StagePointer make_metaspace_stage(const std::string& space_mark, bool keeps_first) {
+  return std::make_unique<MetaspaceStage>(space_mark, keeps_first);
 }
 StagePointer make_word_piece_stage(const std::string& prefix, bool cleanup) {
   return std::make_unique<WordPieceStage>(prefix, cleanup);

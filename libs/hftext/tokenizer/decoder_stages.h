@@ -37,9 +37,10 @@ StagePointer make_fuse_stage();
 StagePointer make_strip_start_stage(const std::string& content, size_t count);
 /// Removes up to `start` copies of `content` from the start of each token and up to `stop` from its end.
 StagePointer make_strip_stage(const std::string& content, size_t start, size_t stop);
-StagePointer make_replace_stage(const Pattern& pattern, const std::string& content, const std::string& location);
-/// Replaces `replacement` by a space, or by nothing in the first token unless `keeps_first`.
-StagePointer make_metaspace_stage(const std::string& replacement, bool keeps_first);
+StagePointer make_replace_stage(const Pattern& pattern, const std::string& replacement,
+                                const std::string& location);
+/// Replaces `space_mark` by a space, or by nothing in the first token unless `keeps_first`.
+StagePointer make_metaspace_stage(const std::string& space_mark, bool keeps_first);
 /// WordPiece: tokens with `prefix` continue a word, others start one.
 StagePointer make_word_piece_stage(const std::string& prefix, bool cleanup);
 /// Replaces the end-of-word suffix of BPE by a space, or by nothing in the last token.

@@ -69,7 +69,7 @@ bool Algebra::same(const Atom& a, const Atom& b) {
   return true;
 }
 
-int Algebra::find(Atom candidate) {
+int Algebra::intern(Atom candidate) {
   for (size_t id = 0; id < atoms_.size(); ++id) {
     budget_.charge(40);
     if (same(atoms_[id], candidate)) return static_cast<int>(id);
@@ -90,7 +90,7 @@ int Algebra::find(Atom candidate) {
 Form Algebra::function(const std::string& name, std::vector<Form> arguments) {
   Atom atom{AtomKind::kFunction, name};
   atom.arguments = std::move(arguments);
-  return single(find(std::move(atom)));
+  return single(intern(std::move(atom)));
 }
 
 void Algebra::add_term(Polynomial& to, const Monomial& monomial, const Rational& coefficient) {
@@ -144,7 +144,7 @@ void Algebra::add_reduced(Polynomial& to, Monomial monomial, Rational coefficien
         break;
     }
     if (factor.kind == AtomKind::kUnity && exponent.numerator != 0 && 12 % exponent.denominator == 0)
-      expansion = unity(std::exchange(exponent, Exponent{0, 1})).numerator;
+      expansion = root_of_unity(std::exchange(exponent, Exponent{0, 1})).numerator;
     if (exponent.numerator == 0)
       monomial.erase(monomial.begin() + static_cast<std::ptrdiff_t>(index));
     else

@@ -92,10 +92,10 @@ class Algebra {
   Budget& budget() { return budget_; }
 
   Form number(const Rational& value) const;
-  Form imaginary() { return single(find(Atom{AtomKind::kImaginary})); }
-  Form pi() { return single(find(Atom{AtomKind::kPi})); }
+  Form imaginary() { return single(intern(Atom{AtomKind::kImaginary})); }
+  Form pi() { return single(intern(Atom{AtomKind::kPi})); }
   Form euler() { return exponential({}, Monomial{}, Exponent{1, 1}); }
-  Form variable(const std::string& name) { return single(find(Atom{AtomKind::kVariable, name})); }
+  Form variable(const std::string& name) { return single(intern(Atom{AtomKind::kVariable, name})); }
   Form function(const std::string& name, std::vector<Form> arguments);
 
   Form add(const Form& a, const Form& b);
@@ -135,8 +135,8 @@ class Algebra {
  private:
   friend class Numeric;
 
-  Form single(int id, Exponent exponent = {1, 1}) const;
-  int find(Atom candidate);
+  Form single(int id, Exponent exponent = {1, 1}) const;  // a power of one atom
+  int intern(Atom candidate);  // the id of an equal atom; adds it if it is new
   bool same(const Atom& a, const Atom& b);
   Form exponential(const Atom& base, const Monomial& unit, Exponent exponent);
   Polynomial multiply(const Polynomial& a, const Polynomial& b);
@@ -147,12 +147,12 @@ class Algebra {
   Form rational_power(const Rational& base, Exponent exponent);
   Form symbolic_factorial(const Form& a);
   Form huge_power(const Rational& base, const Form& exponent);
-  std::optional<Form> cancelled_logarithm(const Atom& base, const Monomial& unit, Exponent exponent);
+  std::optional<Form> cancel_logarithm(const Atom& base, const Monomial& unit, Exponent exponent);
   Form symbolic_power(const Form& base, const Form& exponent);
   Form monomial_root(const Monomial& monomial, int64_t degree);
   Form polynomial_root(Polynomial a, int64_t degree);
   std::vector<std::pair<Integer, int64_t>> factors(Integer value);
-  Form unity(Exponent turns);  // e^(i pi turns)
+  Form root_of_unity(Exponent turns);  // e^(i pi turns)
   Form exponential_i(const Form& a);
   bool is_positive(int id);
   bool is_algebraic_zero(const Polynomial& a);

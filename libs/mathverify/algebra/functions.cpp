@@ -17,10 +17,10 @@ int64_t small_natural(const std::optional<Rational>& value, int64_t limit) {
 
 }  // namespace
 
-Form Algebra::unity(Exponent turns) {
+Form Algebra::root_of_unity(Exponent turns) {
   if (12 % turns.denominator != 0) {
     Form result;
-    add_reduced(result.numerator, {{find(Atom{AtomKind::kUnity}), turns}}, Rational(1));
+    add_reduced(result.numerator, {{intern(Atom{AtomKind::kUnity}), turns}}, Rational(1));
     return result;
   }
   const int64_t step = ((turns.numerator * (12 / turns.denominator)) % 24 + 24) % 24;  // in units of pi / 12

@@ -14,12 +14,12 @@ std::vector<std::pair<Integer, int64_t>> Algebra::factors(Integer value) {
     if (value.limbs() <= 1 && static_cast<uint64_t>(divisor) * divisor > static_cast<uint64_t>(value.to_int64())) break;
     budget_.charge(2 + 6 * value.limbs());
     if (value.modulo_small(divisor) != 0) continue;
-    int64_t count = 0, step = 1;
-    uint64_t chunk = divisor;  // the largest power of the divisor that fits: 10^4000 has eight thousand factors
-    for (; chunk * divisor < (uint64_t{1} << 32); ++step) chunk *= divisor;
+    int64_t count = 0, chunk_exponent = 1;
+    uint64_t chunk = divisor;  // largest power of the divisor in 32 bits; saves divisions: 10^4000 has 8000 factors
+    for (; chunk * divisor < (uint64_t{1} << 32); ++chunk_exponent) chunk *= divisor;
     for (const bool by_chunks : {true, false}) {
       const uint32_t step_divisor = by_chunks ? static_cast<uint32_t>(chunk) : divisor;
-      for (; value.modulo_small(step_divisor) == 0; count += by_chunks ? step : 1) {
+      for (; value.modulo_small(step_divisor) == 0; count += by_chunks ? chunk_exponent : 1) {
         budget_.charge(12 * value.limbs());
         value.divide_small(step_divisor);
       }
@@ -58,7 +58,7 @@ Form Algebra::rational_power(const Rational& base, Exponent exponent) {
       atom.integer = prime;
       const Exponent power = exponent * Exponent{in_numerator ? count : -count, 1};
       Polynomial reduced;
-      add_reduced(reduced, {{find(std::move(atom)), power}}, Rational(1));
+      add_reduced(reduced, {{intern(std::move(atom)), power}}, Rational(1));
       result.numerator = multiply(result.numerator, reduced);
     }
   }
@@ -70,7 +70,7 @@ Form Algebra::exponential(const Atom& base, const Monomial& unit, Exponent expon
   atom.kind = AtomKind::kExponential;
   atom.unit = unit;
   if (exponent.numerator == 0) return number(Rational(1));
-  return single(find(std::move(atom)), exponent);
+  return single(intern(std::move(atom)), exponent);
 }
 
 Form Algebra::integer_power(const Form& base, int64_t exponent) {
@@ -118,14 +118,14 @@ Form Algebra::power(const Form& base, const Form& exponent) {
   }
   if (exponent_value->is_integer() && base_value && base_value->is_integer() && base_value->abs().is_one())
     return number(base_value->sign() > 0 || !exponent_value->numerator().is_odd() ? Rational(1) : Rational(-1));
-  const Exponent small = Exponent::of(*exponent_value);
-  if (base_value) return rational_power(*base_value, small);
-  if (small.is_integer()) return integer_power(base, small.numerator);
-  return root(integer_power(base, small.numerator), small.denominator);
+  const Exponent fraction = Exponent::of(*exponent_value);
+  if (base_value) return rational_power(*base_value, fraction);
+  if (fraction.is_integer()) return integer_power(base, fraction.numerator);
+  return root(integer_power(base, fraction.numerator), fraction.denominator);
 }
 
 /// Simplifies e^(c ln a) to a^c, and 2^(c m / ln 2) to e^(c m).
-std::optional<Form> Algebra::cancelled_logarithm(const Atom& base, const Monomial& unit, Exponent exponent) {
+std::optional<Form> Algebra::cancel_logarithm(const Atom& base, const Monomial& unit, Exponent exponent) {
   const bool is_euler = base.integer.is_zero() && base.arguments.empty();
   for (size_t i = 0; i < unit.size(); ++i) {
     const Atom& factor = atom(unit[i].first);
@@ -151,17 +151,18 @@ Form Algebra::symbolic_power(const Form& base, const Form& exponent) {
   const std::optional<Rational> value = as_rational(base);
   if (value && value->is_zero()) throw Undecided{};
   if (value && value->is_one()) return base;
-  const bool is_single = is_one(base.denominator) && base.numerator.size() == 1;
+  const bool is_monomial =
+      is_one(base.denominator) && base.numerator.size() == 1 && base.numerator.begin()->second.is_one();
+  const Monomial monomial = is_monomial ? base.numerator.begin()->first : Monomial{};
   if (value && value->sign() > 0) {
     for (const bool in_numerator : {true, false})
       for (const auto& [prime, count] : factors(in_numerator ? value->numerator() : value->denominator())) {
         bases.emplace_back(Atom{AtomKind::kExponential}, Rational(in_numerator ? count : -count));
         bases.back().first.integer = prime;
       }
-  } else if (is_single && base.numerator.begin()->second.is_one() && base.numerator.begin()->first.size() == 1 &&
-             atom(base.numerator.begin()->first[0].first).kind == AtomKind::kExponential &&
-             atom(base.numerator.begin()->first[0].first).unit.empty()) {
-    const auto& [id, count] = base.numerator.begin()->first[0];
+  } else if (monomial.size() == 1 && atom(monomial[0].first).kind == AtomKind::kExponential &&
+             atom(monomial[0].first).unit.empty()) {
+    const auto& [id, count] = monomial[0];
     bases.emplace_back(atom(id), Rational(Integer(count.numerator), Integer(count.denominator)));
   } else {
     bases.emplace_back(Atom{AtomKind::kExponential}, Rational(1));
@@ -171,23 +172,23 @@ Form Algebra::symbolic_power(const Form& base, const Form& exponent) {
   for (const auto& [factor, count] : bases) {
     const bool is_euler = factor.integer.is_zero() && factor.arguments.empty();
     for (const auto& [unit, coefficient] : exponent.numerator) {
-      const Exponent each = Exponent::of(coefficient * count);
+      const Exponent scaled_exponent = Exponent::of(coefficient * count);
       const bool is_i_pi =
           is_euler && unit.size() == 2 && std::all_of(unit.begin(), unit.end(), [&](const auto& part) {
             const AtomKind kind = atom(part.first).kind;
             return part.second == Exponent{1, 1} && (kind == AtomKind::kImaginary || kind == AtomKind::kPi);
           });
-      const std::optional<Form> cancelled = is_i_pi ? std::nullopt : cancelled_logarithm(factor, unit, each);
+      const std::optional<Form> cancelled = is_i_pi ? std::nullopt : cancel_logarithm(factor, unit, scaled_exponent);
       if (is_i_pi)
-        result = multiply(result, unity(each));
+        result = multiply(result, root_of_unity(scaled_exponent));
       else if (cancelled)
         result = multiply(result, *cancelled);
       else if (!unit.empty() || is_euler)
-        result = multiply(result, exponential(factor, unit, each));
+        result = multiply(result, exponential(factor, unit, scaled_exponent));
       else if (!factor.arguments.empty())
         result = multiply(result, power(base, number(coefficient)));
       else
-        result = multiply(result, rational_power(Rational(factor.integer), each));
+        result = multiply(result, rational_power(Rational(factor.integer), scaled_exponent));
     }
   }
   return result;
@@ -216,19 +217,19 @@ Form Algebra::monomial_root(const Monomial& monomial, int64_t degree) {
   for (const auto& [id, exponent] : monomial) {
     const AtomKind kind = atom(id).kind;
     if (kind == AtomKind::kImaginary || kind == AtomKind::kUnity) throw Undecided{};
-    const Exponent each = exponent * Exponent{1, degree};
+    const Exponent root_exponent = exponent * Exponent{1, degree};
     // x^(2/3) is not negative where x is, so its square root is not x^(1/3)
     if (even && !exponent.is_integer() && exponent.denominator % 2 != 0 && !is_positive(id)) throw Undecided{};
     if (even && exponent.is_integer() && !is_positive(id) && kind != AtomKind::kAbsolute) {
       if (exponent.numerator % 2 != 0)
         odd.emplace_back(id, exponent);
       else
-        result = multiply(
-            result, power(absolute(single(id)), number(Rational(Integer(each.numerator), Integer(each.denominator)))));
+        result = multiply(result, power(absolute(single(id)), number(Rational(Integer(root_exponent.numerator),
+                                                                              Integer(root_exponent.denominator)))));
       continue;
     }
     Polynomial reduced;
-    add_reduced(reduced, {{id, each}}, Rational(1));
+    add_reduced(reduced, {{id, root_exponent}}, Rational(1));
     result = multiply(result, Form{reduced});
   }
   if (odd.size() == 1) return multiply(result, single(odd[0].first, odd[0].second * Exponent{1, degree}));
@@ -267,7 +268,7 @@ Form Algebra::polynomial_root(Polynomial a, int64_t degree) {
   Atom atom{AtomKind::kRoot};
   atom.arguments = {primitive(a, content, !even && has_variables(a))};
   const Form content_root = rational_power(content, {1, degree});
-  return multiply(content_root, single(find(std::move(atom)), {1, degree}));
+  return multiply(content_root, single(intern(std::move(atom)), {1, degree}));
 }
 
 Form Algebra::root(const Form& a, int64_t degree) {
@@ -298,7 +299,7 @@ Form Algebra::absolute(const Form& a) {
     Rational content;
     Atom atom{AtomKind::kAbsolute};
     atom.arguments = {primitive(a.numerator, content, true)};
-    return scale(single(find(std::move(atom))), content.abs());
+    return scale(single(intern(std::move(atom))), content.abs());
   }
   const auto& [monomial, coefficient] = *a.numerator.begin();
   Form result = number(coefficient.abs());
@@ -309,7 +310,7 @@ Form Algebra::absolute(const Form& a) {
         atom(id).kind != AtomKind::kAbsolute) {
       Atom absolute_value{AtomKind::kAbsolute};
       absolute_value.arguments = {single(id)};
-      factor = integer_power(single(find(std::move(absolute_value))), exponent.numerator);
+      factor = integer_power(single(intern(std::move(absolute_value))), exponent.numerator);
     }
     result = multiply(result, factor);
   }

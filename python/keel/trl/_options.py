@@ -7,7 +7,7 @@ import torch
 from .. import methods, token_coefficients
 
 TESTED = ((1, 16), (1, 17))  # from, up to but excluding
-AVERAGES = ("grpo", "bnpo", "dr_grpo", "dapo")  # TRL loss_type values that only set the aggregation
+AGGREGATIONS = ("grpo", "bnpo", "dr_grpo", "dapo")  # TRL loss_type values that only set the aggregation
 CLIPS = ("grpo", "grpo_clip_higher", "dr_grpo", "dapo", "ppo")  # the methods that clip as the TRL loss does
 
 
@@ -56,7 +56,7 @@ def check_method(method, parameters, anchor, has_sampler_logps):
                              "set use_vllm=True or pass a rollout_func that returns 'logprobs', and remove anchor")
     one = torch.tensor([-1.0])
     likeliest = dict(topk_behavior_logp=one[:, None], topk_logp=one[:, None], sampled_in_topk=[True]) if needs["top_k"] else {}
-    token_coefficients(method, parameters, logp=one, behavior_logp=one, advantages=one, old_logp=one, **likeliest)  # names and values of parameters
+    token_coefficients(method, parameters, logp=one, behavior_logp=one, advantages=one, old_logp=one, **likeliest)  # rejects bad parameters
 
 
 def with_epsilon(method, parameters, args):
@@ -74,7 +74,7 @@ def with_epsilon(method, parameters, args):
 
 
 def clips_like_trl(method, parameters):
-    """Whether TRL's clip blocks exactly the same tokens as the method, which has no second bound then."""
+    """Whether TRL's clip blocks the same tokens as the method, which needs a second bound (`dual`, `ratio_cap`) to be unset."""
     return method in CLIPS and parameters.get("dual") is None and parameters.get("ratio_cap") is None
 
 
@@ -83,17 +83,17 @@ def check_arguments(args, method, anchor):
     def refuse(name, reason):
         raise ValueError(f"{name}={getattr(args, name)!r} with method {method!r}: {reason}")
 
-    if args.loss_type not in AVERAGES:
-        refuse("loss_type", f"it selects a loss in TRL, which `method` does here; loss_type only sets the aggregation: {', '.join(AVERAGES)}")
+    if args.loss_type not in AGGREGATIONS:
+        refuse("loss_type", f"it selects a loss in TRL, but here `method` does. Fix: set it to the aggregation, one of {', '.join(AGGREGATIONS)}")
     if args.importance_sampling_level != "token":
         refuse("importance_sampling_level", "the method defines its ratios: method='gspo' clips sequence ratios")
     if method not in CLIPS and (args.epsilon, args.epsilon_high) != (0.2, None):
         thresholds = ", ".join(f"{name!r}: {value}" for name, value in methods()[method]["parameters"].items())
         refuse("epsilon" if args.epsilon != 0.2 else "epsilon_high", f"set its thresholds in parameters: {{{thresholds}}}")
     if args.delta is not None:
-        refuse("delta", "the second bound is a parameter of the methods that have one: parameters={'dual': ...}")
+        refuse("delta", "TRL's second bound is a parameter here, of the methods that have it: parameters={'dual': ...}")
     if args.off_policy_mask_threshold is not None:
-        refuse("off_policy_mask_threshold", "it would depend on the sign of the coefficient: use method='ds_v32'")
+        refuse("off_policy_mask_threshold", "TRL would apply it by the sign of the method's coefficient instead of the advantage: use method='ds_v32'")
     if args.beta != 0 and args.use_bias_correction_kl:
         refuse("use_bias_correction_kl", "the KL would be weighted by a ratio that is 1 here: set use_bias_correction_kl=False, or beta=0")
     if args.use_vllm and anchor != "recomputed":
@@ -119,14 +119,14 @@ def check_sampled(completion_ids, logprobs, method, anchor, needs_recomputed):
             raise ValueError(f"completion {i} has {len(ids)} tokens but {len(values)} sampler log-probabilities; expected one for each")
 
 
-def check_text_alone(batch, method):
+def check_text_only(batch, method):
     """Rejects images: the top-K forward pass gets only token ids."""
     for name in ("pixel_values", "num_images"):
         if batch.get(name) is not None:
             raise ValueError(f"method {method} does not support images ({name}), since it needs the likeliest tokens: use dppo_tv")
 
 
-def dropout_of(module):
+def dropout_probabilities(module):
     """The dropout probabilities of a module by attribute: of torch's dropout modules, and float attributes named *drop*."""
     if isinstance(module, torch.nn.modules.dropout._DropoutNd):
         return {"p": module.p}
@@ -136,7 +136,7 @@ def dropout_of(module):
 def check_dropout(model, method):
     """Rejects dropout: top-K and sampled probabilities come from two forward passes, which must agree."""
     for name, module in model.named_modules():
-        for attribute, probability in dropout_of(module).items():
+        for attribute, probability in dropout_probabilities(module).items():
             if probability > 0:
                 raise ValueError(f"the model has dropout ({name}.{attribute}: {probability}), but method {method} compares two forward passes, which would "
                                  "use different dropout masks. Fix: set disable_dropout=True in GRPOConfig and all dropout settings of the model's "

@@ -52,7 +52,7 @@ class KeelGRPOTrainer(GRPOTrainer):
     @torch.no_grad()
     def _likeliest(self, model, batch, ids=None):
         """The likeliest tokens at each position of the completions (or `ids`) and their log-probabilities, both [B, T, K]."""
-        _options.check_text_alone(batch, self.keel_method)
+        _options.check_text_only(batch, self.keel_method)
         tokens = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
         attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
         with self.accelerator.autocast():

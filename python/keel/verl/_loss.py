@@ -62,7 +62,7 @@ def _policies(section, log_prob, old_log_prob, weights, mask):
     """log pi and log mu, and the recomputed log-probs if the method uses them."""
     dtype = torch.promote_types(torch.promote_types(log_prob.dtype, old_log_prob.dtype), torch.float32)
     logp, old = (_clamp_to_zero(tensor.detach().to(dtype)) for tensor in (log_prob, old_log_prob))
-    if not section.uses_recomputed:
+    if not section.uses_recomputed_logp:
         if weights is not None:
             raise ValueError(f"rollout_is_weights are set, but {section.loss_mode} already corrects for the sampler; expected "
                              "algorithm.rollout_correction.rollout_is=null and bypass_mode=true")

@@ -50,7 +50,7 @@ def refused():
     return {name: reason for name, reason in reasons.items() if reason}
 
 
-def row_of(loss_mode):
+def method_of(loss_mode):
     """The method of a loss_mode; raises ValueError with the reason if verl cannot run it."""
     if loss_mode in rows():
         return rows()[loss_mode]

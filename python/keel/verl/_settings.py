@@ -14,7 +14,7 @@ from verl.workers.config import PolicyLossConfig
 
 import keel
 
-from ._rows import PREFIX, row_of
+from ._rows import PREFIX, method_of
 
 # Settings of the verl losses with their defaults. Keel's methods ignore them: their thresholds have other units.
 _VERL_LOSS_SETTINGS = {"clip_ratio": 0.2, "clip_ratio_low": 0.2, "clip_ratio_high": 0.2, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05}
@@ -34,18 +34,18 @@ class PolicyLoss(PolicyLossConfig):
     run: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
-        row = row_of(self.loss_mode)
-        self.uses_recomputed = _uses_recomputed(row["name"], self.parameters)
-        problems = [*_check_section(self), *_check_run(self.run, row, self.uses_recomputed)]
+        method = method_of(self.loss_mode)
+        self.uses_recomputed_logp = _uses_recomputed_logp(method["name"], self.parameters)
+        problems = [*_check_section(self), *_check_run(self.run, method, self.uses_recomputed_logp)]
         if problems:
             raise ValueError(f"{self.loss_mode} would not train its objective with these settings:\n" + "\n".join(f"- {p}" for p in problems))
         if os.environ.get("RANK", "0") == "0":
-            print(f"keel: {self.loss_mode}: {row['equation']}\nkeel: {self._summary(row)}", flush=True)
+            print(f"keel: {self.loss_mode}: {method['equation']}\nkeel: {self._summary(method)}", flush=True)
 
-    def _summary(self, row):
-        parameters = {**row["parameters"], **self.parameters}
+    def _summary(self, method):
+        parameters = {**method["parameters"], **self.parameters}
         described = ", ".join(f"{name} {_format(value)}" for name, value in parameters.items())
-        anchor = "the sampler's log-probs" + (" and the recomputed ones" if self.uses_recomputed else "")
+        anchor = "the sampler's log-probs" + (" and the recomputed ones" if self.uses_recomputed_logp else "")
         return f"{described or 'no parameters'}; measured against {anchor}; {self.run['loss_agg_mode']}"
 
 
@@ -53,7 +53,7 @@ def _format(value):
     return "none" if value is None else value if isinstance(value, (str, bool)) else f"{value:g}"
 
 
-def _uses_recomputed(name, parameters):
+def _uses_recomputed_logp(name, parameters):
     """Whether the method with these parameters uses recomputed log-probs. Tries it on one token, which also rejects unknown
     parameters, invalid values, and divergences that verl cannot compute."""
     one = torch.tensor([-1.0])
@@ -78,32 +78,32 @@ def _check_section(section):
             yield f"policy_loss.{name} is {section.get(name)}, which Keel ignores: remove it"
 
 
-def _check_run(run, row, uses_recomputed):
+def _check_run(run, method, uses_recomputed_logp):
     missing = [name for name in _CHECKED if name not in run]
     if missing:
         yield (f"policy_loss.run has no {', '.join(missing)}, which the start-up check reads. Fix: pass "
                "'hydra.searchpath=[pkg://keel.verl]' and +keel=row, which fill it in")
         return
-    yield from _clips(run, row)
-    yield from _sampling(run)
-    yield from _anchor(run["rollout_correction"] or {}, uses_recomputed)
+    yield from _check_clip_settings(run, method)
+    yield from _check_sampling(run)
+    yield from _check_anchor(run["rollout_correction"] or {}, uses_recomputed_logp)
     if run["use_v1"] is not True:
-        yield ("trainer.use_v1 is false: with old log-probs of the rollout, the legacy trainer replaces loss_mode by bypass_mode, a "
-               "PPO clip")
+        yield ("trainer.use_v1 is false: if the old log-probs are the sampler's, the legacy trainer replaces loss_mode by "
+               "bypass_mode, a PPO clip; expected true")
     if run["loss_agg_mode"] == "seq-mean-token-sum-norm" and run["loss_scale_factor"] is None:
         yield ("actor.loss_agg_mode is seq-mean-token-sum-norm without actor.loss_scale_factor, so verl divides by the longest "
                "response of each micro-batch; expected a constant, usually data.max_response_length")
 
 
-def _clips(run, row):
+def _check_clip_settings(run, method):
     for name, default in _VERL_LOSS_SETTINGS.items():
         if run[name] != default:
-            names = ", ".join(row["parameters"]) or "none"
-            yield (f"actor.{name} is {run[name]}, which Keel ignores: {row['name']} has its own "
+            names = ", ".join(method["parameters"]) or "none"
+            yield (f"actor.{name} is {run[name]}, which Keel ignores: {method['name']} has its own "
                    f"policy_loss.parameters ({names})")
 
 
-def _sampling(run):
+def _check_sampling(run):
     if run["calculate_log_probs"] is not True:
         yield "rollout.calculate_log_probs is false, but the method needs the sampler's log-probs as its anchor"
     if run["top_p"] != 1 or run["top_k"] not in (-1, 0):
@@ -114,11 +114,11 @@ def _sampling(run):
                "ignore the temperature, but the actor's apply it; expected processed_logprobs")
 
 
-def _anchor(correction, uses_recomputed):
+def _check_anchor(correction, uses_recomputed_logp):
     key = "algorithm.rollout_correction"
     settings = {"bypass_mode": False, "rollout_is": None, "rollout_is_threshold": 2.0, "rollout_is_batch_normalize": False,
                 "rollout_rs": None, "loss_type": "ppo_clip", **correction}
-    if not uses_recomputed:
+    if not uses_recomputed_logp:
         if not settings["bypass_mode"]:
             yield (f"{key}.bypass_mode is false: the actor recomputes old log-probs, so the method would measure against "
                    "those instead of the sampler")
@@ -139,5 +139,5 @@ def _anchor(correction, uses_recomputed):
 def _at_least(value, minimum):
     try:
         return float(value) >= minimum
-    except (TypeError, ValueError):  # verl's "lower_upper"
+    except (TypeError, ValueError):  # a pair of bounds, such as "0.5_2"
         return False

@@ -34,7 +34,7 @@ TEST(StepEstimate, ASupervisedUpdateHasNoSamplerAndCostsThreeForwardPasses) {
   shape.num_hidden_layers = 2;
   shape.hidden_size = 64;
   shape.vocab_size = 100;
-  RowLengths rows{
+  SftSizes rows{
       .mean_rows_per_update = 4, .max_rows_per_update = 4, .mean_tokens_per_row = 1000, .held_out_tokens = 4000};
   const auto estimate = [&] {
     return estimate_sft_step(config, shape, at::kFloat, rows, {.flops = 1e6, .bytes = 1e9});

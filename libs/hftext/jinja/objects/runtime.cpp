@@ -21,7 +21,7 @@ Value Runtime::text(TracedText text, bool markup) {
   step();
   step_copy(text.size() + text.range_bytes());
   Value result(std::make_shared<const Text>(std::move(text), markup, &text_bytes_));
-  charge(0);
+  charge(0);  // checks the limit, since the constructor of Text counts its bytes without a check
   return result;
 }
 

@@ -34,6 +34,22 @@ class AskedToStop(support.Test):
         self.assertEqual(support.checkpoints(run), [])
 
 
+class Device(support.Test):
+    def test_the_run_names_and_records_its_device_and_resume_keeps_it(self):
+        if "cuda" in keel("--version").stdout:
+            self.skipTest("there is a GPU")
+        run = self.folder / "run"
+        first = train(run, train={"steps": 1})
+        self.assert_exit(first, 0)
+        self.assertRegex(first.stdout, r"\Adevice: cpu \(")
+        self.assertIn("\n  device: cpu\n", (run / "config.yaml").read_text())
+        self.assert_exit(train(run, "--resume", train={"steps": 2}), 0)
+        support.change_state(run / "checkpoints" / support.checkpoints(run)[-1], config={"run": {"device": "cuda"}})
+        for device in ("auto", "cuda"):
+            self.assert_refused(train(run, "--resume", run={"device": device}, train={"steps": 3}), 2,
+                                f"run.device: the run in {run} used a GPU", "keel doctor", "model.path=")
+
+
 class WithMoreThanWeights(support.Test):
     """Runs with state besides the weights: the reference policy and adapted thresholds."""
 

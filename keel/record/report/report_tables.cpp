@@ -21,7 +21,7 @@ struct NamedMetric {
   Unit unit;
 };
 
-constexpr std::array<NamedMetric, 30> kNamedMetrics{{
+constexpr std::array<NamedMetric, 31> kNamedMetrics{{
     {"reward/mean", "Reward, mean", Unit::kNumber},
     {"reward/std", "Reward, standard deviation", Unit::kNumber},
     {"reward/zero_std_groups", "Groups with equal rewards", Unit::kFraction},
@@ -52,6 +52,7 @@ constexpr std::array<NamedMetric, 30> kNamedMetrics{{
     {"throughput/rollout_tokens_per_s", "Rollout tokens per second", Unit::kCount},
     {"throughput/train_tokens_per_s", "Training tokens per second", Unit::kCount},
     {"memory/peak_bytes", "Peak memory", Unit::kBytes},
+    {"memory/device_peak_bytes", "Peak memory taken from the GPU", Unit::kBytes},
 }};
 
 /// Formats 3e-7 as 3.0×10⁻⁷.

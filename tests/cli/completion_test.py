@@ -32,7 +32,7 @@ class Typed:
 
     def until(self, pattern):
         """Returns the output up to and including a match of the pattern."""
-        text, end = "", time.monotonic() + 30
+        text, end = "", time.monotonic() + support.HANG
         while not (match := re.search(pattern, text)):
             if not select.select([self.ours], [], [], max(0, end - time.monotonic()))[0]:
                 raise AssertionError(f"{pattern} did not come: {text!r}")

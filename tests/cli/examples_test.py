@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 
 import support
 
@@ -93,11 +92,12 @@ class Examples(support.Test):
         server = subprocess.Popen([PYTHON, "server.py", str(port)], cwd=self.place / "http_reward")
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
-        for _ in range(200):
+
+        def answers():
             with socket.socket() as client:
-                if client.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+                return client.connect_ex(("127.0.0.1", port)) == 0
+
+        self.assertTrue(support.wait_for(server, answers))
         _, steps = self.train("http_reward/config.yaml", *SMALL, f"reward.functions=[http://127.0.0.1:{port}/score]")
         self.assertGreater(steps[0]["reward/mean"], 0)
 

@@ -307,7 +307,7 @@ class Tracker(support.Test):
         process = subprocess.Popen([support.KEEL, *map(str, arguments)], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.assertTrue(support.wait_for(process, lambda: self.calls.exists() and '"step": 10,' in self.calls.read_text()))
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(60), 75)
+        self.assertEqual(process.wait(support.HANG), 75)
         self.check_rows(1)
 
     def test_a_missing_package_ends_the_start(self):

@@ -17,7 +17,7 @@ NESTED = {"lists": "[" * DEEP + "]" * DEEP, "objects": '{"a":' * DEEP + "1" + "}
 MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
-def measured(*arguments, timeout=60):
+def measured(*arguments, timeout=support.HANG):
     """Runs the program; returns its exit code, stderr and peak memory in MiB."""
     result = support.call(arguments, timeout=timeout)
     return result.returncode, result.stderr, result.memory
@@ -186,7 +186,7 @@ class HostileFiles(support.Test):
 
     def test_a_line_without_an_end_takes_no_memory(self):
         endless = subprocess.run(["bash", "-c", f"head -c 1G /dev/zero | {support.KEEL} reward - 'reward.functions=[exact]'"],
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=support.environment(), timeout=60)
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=support.environment(), timeout=support.HANG)
         self.assertEqual(endless.returncode, 3)
         self.assertIn(b"standard input:1: the line has more than 67108864 bytes", endless.stderr)
 

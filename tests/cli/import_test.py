@@ -188,7 +188,7 @@ class Import(own_files.Test):
 
     def test_standard_input_without_end_is_not_read_to_its_end(self):
         with open("/dev/zero", "rb") as zeros:
-            result = subprocess.run([support.KEEL, "import", "-"], stdin=zeros, capture_output=True, text=True, timeout=60,
+            result = subprocess.run([support.KEEL, "import", "-"], stdin=zeros, capture_output=True, text=True, timeout=support.HANG,
                                     env=support.environment())
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn("larger than 1 MiB", result.stderr)

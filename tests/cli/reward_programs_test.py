@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import support
 
@@ -30,31 +31,28 @@ def reward(completions, **columns):
         self.assertTrue(all(map(self.runs, started)))
         process.kill()
         process.wait()
-        for _ in range(1000):
-            if not any(map(self.runs, started)):
-                return
-            support.time.sleep(0.01)
-        self.fail("survivors")
+        until = time.monotonic() + support.HANG
+        while any(map(self.runs, started)):
+            self.assertLess(time.monotonic(), until, "survivors")
+            time.sleep(0.01)
 
     def runs(self, number):
-        try:
-            with open(f"/proc/{number}/stat") as file:
-                return file.read().rpartition(")")[2].split()[0] != "Z"
-        except OSError:
-            return False
+        return support.state_of(number) != "Z"
 
 
-# Replies without "id", and prints an extra line before the first reply or after each.
+# Replies without "id", and prints an extra line before the first reply, or after the first one when the file argv[2] is there.
 STRAY = """
-import json, sys, time
+import json, os, sys, time
 for number, line in enumerate(sys.stdin):
     rewards = [float(c) for c in json.loads(line)["completions"]]
     if number == 0 and sys.argv[1] == "before":
         print(json.dumps({"rewards": [0.5] * len(rewards)}), flush=True)
     print(json.dumps({"rewards": rewards}), flush=True)
     if sys.argv[1] == "after":
-        time.sleep(0.05)
+        while not os.path.exists(sys.argv[2]):
+            time.sleep(0.01)
         print(json.dumps({"rewards": [0.5] * len(rewards)}), flush=True)
+        os.remove(sys.argv[2])
 """
 
 # Ends its process at the first call, after the file NEW has replaced it.
@@ -92,11 +90,12 @@ class ProgramsThatAreNotToBeTrusted(support.Test):
         return result.stderr
 
     def test_extra_output_lines_do_not_shift_rewards(self):
-        program, slow = self.folder / "stray.py", self.folder / "slow.py"
+        program, slow, called = self.folder / "stray.py", self.folder / "slow.py", self.folder / "called"
         program.write_text(STRAY)
-        slow.write_text("import time\ndef reward(completions, **columns):\n    time.sleep(0.3)\n    return [0.0] * len(completions)\n")
+        slow.write_text(f"import os, time\ndef reward(completions, **columns):\n    open({str(called)!r}, 'w').close()\n"
+                        f"    while os.path.exists({str(called)!r}):\n        time.sleep(0.01)\n    return [0.0] * len(completions)\n")
         self.assertIn("printed more than one line", self.refuse(f"exec:{sys.executable} {program} before"))
-        text = self.refuse(f"exec:{sys.executable} {program} after", f"python:{slow}")
+        text = self.refuse(f"exec:{sys.executable} {program} after {called}", f"python:{slow}")
         self.assertIn("sent a reply without a request", text)
         self.assertIn("the wrong completions", text)
 

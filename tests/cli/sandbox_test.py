@@ -59,7 +59,7 @@ class Namespaces(support.Test):
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         options = {"functions": f'["code:seconds={options.pop("seconds", 5)}"]', "python": self.PYTHON, "workers": 4, **options}
         command = [*self.PREFIX, *prefix, support.KEEL, "reward", str(path), *(f"reward.{key}={value}" for key, value in options.items())]
-        result = subprocess.run(command, env=support.environment(KEEL_SECRET="secret"), timeout=600, stdin=subprocess.DEVNULL,
+        result = subprocess.run(command, env=support.environment(KEEL_SECRET="secret"), timeout=support.HANG, stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True)
         if not check:
             return result

@@ -11,13 +11,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import xml.etree.ElementTree
 
 import yaml
 
-from support import KEEL, SMALL, checkpoints, environment, keel, metrics, start, train, wait_for
+from support import HANG, KEEL, SMALL, checkpoints, environment, keel, metrics, start, train, wait_for
 
 
 def nested(settings):
@@ -162,7 +161,7 @@ class StudyTest(unittest.TestCase):
         process = start(self.folder / "said.txt", "study", str(file), "--size", "long")
         wait_for(process, lambda: log.exists() and '"step":2' in log.read_text())
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(60), 75)
+        self.assertEqual(process.wait(HANG), 75)
         self.assertFalse((self.folder / "broken" / "outcomes" / "grpo-0.json").exists())
         self.run_study("--size", "long")
         with open(self.folder / "broken" / "runs.csv", newline="") as table:
@@ -312,7 +311,7 @@ class StudyTest(unittest.TestCase):
             return process
 
         def stopped(process, when):
-            self.assertEqual(process.wait(60), 3, process.output.read_text())
+            self.assertEqual(process.wait(HANG), 3, process.output.read_text())
             self.assertIn(f"changed during the study, before {when};", process.output.read_text())
 
         process = under_way("a-0")
@@ -332,7 +331,7 @@ class StudyTest(unittest.TestCase):
         process = start(self.folder / "said.txt", "study", str(file), "study.seeds=1", "--overwrite")
         wait_for(process, lambda: (out / "configs" / "b-0.yaml").read_text() != before)
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(60), 75)
+        self.assertEqual(process.wait(HANG), 75)
         self.run_study("study.seeds=1")
         self.assertEqual(self.rows()[1]["final"], "2")
 
@@ -367,7 +366,7 @@ class StudyTest(unittest.TestCase):
         wait_for(process, lambda: metrics_file.exists())
         out.rename(moved)
         out.mkdir()
-        self.assertEqual(process.wait(60), 4)
+        self.assertEqual(process.wait(HANG), 4)
         self.assertIn(f"was moved to {moved}", process.output.read_text())
         self.assertEqual(list(out.iterdir()), [])  # The run saved in its moved folder.
         self.assertTrue((moved / "runs" / "dppo_tv-0" / "checkpoints" / "LATEST").exists())
@@ -380,16 +379,12 @@ class StudyTest(unittest.TestCase):
         process = subprocess.Popen([KEEL, "study", str(file)], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(process, lambda: (run / "metrics.jsonl").exists() and '"step":12,' in (run / "metrics.jsonl").read_text())
         process.kill()
-        process.wait(60)
-        log = self.folder / "out" / "logs" / "dppo_tv-0.txt"
-        for _ in range(600):
-            if "interrupted at step" in log.read_text():
-                break
-            time.sleep(0.1)
+        process.wait(HANG)
         for folder in run.parent.iterdir():
             descriptor = os.open(folder, os.O_RDONLY)
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # a run holds it until its process ends
             os.close(descriptor)
+        self.assertIn("interrupted at step", (self.folder / "out" / "logs" / "dppo_tv-0.txt").read_text())
         self.assertGreater(int(checkpoints(run)[-1].removeprefix("step-")), 8)
 
     def test_each_size_has_its_own_folder(self):
@@ -405,7 +400,7 @@ class StudyTest(unittest.TestCase):
         process = start(self.folder / "said.txt", "study", str(file))
         wait_for(process, lambda: (self.folder / "out" / "logs" / "warm-up-0.txt").exists())
         self.assertIn("another process runs a study", keel("study", str(file)).stderr)
-        self.assertEqual(process.wait(100), 0)
+        self.assertEqual(process.wait(HANG), 0)
 
     def test_errors_appear_before_the_first_run(self):
         def refused(change, *words, arguments=()):

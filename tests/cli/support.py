@@ -28,6 +28,7 @@ from effort import count  # noqa: E402, F401  for the tests
 from sections import sections  # noqa: E402, F401
 
 KEEL = os.environ.get("KEEL_BINARY", str(ROOT / "build" / "keel"))
+HANG = 600  # seconds; limits the waits of tests, so only a hang takes so long, even on a busy machine
 QUICKSTART = str(ROOT / "examples" / "quickstart.yaml")
 
 # A run of about a second: 8 supervised steps (5 + 3 noisy), 4 RL steps of 2 updates, an evaluation before and after, and
@@ -163,7 +164,7 @@ def begin(arguments, cwd=None, env=None, output=None):
                             stderr=output or subprocess.PIPE, text=True)
 
 
-def call(arguments, cwd=None, env=None, timeout=120):
+def call(arguments, cwd=None, env=None, timeout=HANG):
     """Runs the program. The result has returncode, stdout and stderr (strings), and memory, the peak in MiB."""
     process = begin(arguments, cwd, env)
     try:
@@ -178,7 +179,7 @@ def call(arguments, cwd=None, env=None, timeout=120):
     return result
 
 
-def keel(*arguments, cwd=None, env=None, timeout=120, **options):
+def keel(*arguments, cwd=None, env=None, timeout=HANG, **options):
     """Runs the program. The result has returncode, stdout and stderr (strings)."""
     if not options:
         return call(arguments, cwd, env, timeout)
@@ -192,7 +193,7 @@ def train(run, /, *flags, config=QUICKSTART, prefix=(), cwd=None, **sections):
     arguments = ["train", str(config), *settings(**sections), *flags]
     if not prefix:
         return call(arguments, cwd)
-    return subprocess.run([*prefix, KEEL, *arguments], cwd=cwd, env=environment(), timeout=120, stdin=subprocess.DEVNULL,
+    return subprocess.run([*prefix, KEEL, *arguments], cwd=cwd, env=environment(), timeout=HANG, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -218,6 +219,15 @@ def wait_for(process, condition, pause=0.002):
         if pause:
             time.sleep(pause)
     return False
+
+
+def state_of(process):
+    """The letter of /proc for the state of this process: R for running, S for sleeping, T for stopped, Z for a zombie. It is Z for a process
+    that is gone."""
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
 
 
 class Descendants:

@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 
-from support import keel, start
+from support import HANG, keel, start
 
 
 def write_run(folder, steps=3, run="one", done=False, samples=()):
@@ -55,10 +55,10 @@ class Server:
 
     def end(self):
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(20)
+        return self.process.wait(HANG)
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=HANG)
 
     def send(self, request):
         """Sends bytes and reads the whole response: (status, headers with lower-case names, body); status 0 if the server only closed."""
@@ -84,7 +84,7 @@ class Server:
         assert status == 200, (status, body)
         return json.loads(body)
 
-    def wait_for(self, condition, seconds=60):
+    def wait_for(self, condition, seconds=HANG):
         """Returns the state once the condition is true for it."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:

@@ -82,7 +82,7 @@ class FinishedRun(support.Test):
         run = self.folder / "closed"
         command = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', support.KEEL, "train", support.QUICKSTART,
                    *support.settings(run={"dir": run})]
-        self.assertEqual(subprocess.run(command, env=support.environment(), timeout=120).returncode, 0)
+        self.assertEqual(subprocess.run(command, env=support.environment(), timeout=support.HANG).returncode, 0)
         self.assertEqual(len([row for row in support.read_jsonl(run / "metrics.jsonl") if row["phase"] == "rl"]), 4)
 
     def test_the_written_configuration_reproduces_the_run(self):

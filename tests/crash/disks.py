@@ -38,7 +38,7 @@ def small_disk(trial, unshare, whole, options):
     disk.mkdir()
     command = [support.KEEL, "train", support.QUICKSTART, *support.settings(**trials.RUN), f"run.dir={disk / 'run'}"]
     again = subprocess.run([*unshare, "bash", "-c", SCRIPT, "bash", disk, options, LARGE, *map(str, command)],
-                           env=support.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+                           env=support.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=support.HANG)
     require(again.returncode != 77, "cannot mount:", again.stderr)
     output, code = (trial.folder / "disk.said").read_text(), int((trial.folder / "disk.code").read_text())
     where = f"tmpfs of {options}: ended with {code}\n{output}"

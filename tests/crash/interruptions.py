@@ -15,7 +15,6 @@ import trials
 from trials import require, support
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGXCPU)
-PATIENCE = 30  # seconds for a run to stop; a step and a save take a tenth of one
 MAX_KILLS = 4  # of one run
 
 
@@ -74,10 +73,10 @@ def struck(trial, moments, name, process, run, number):
     saved, sent = trials.newest(run), time.monotonic()
     process.send_signal(number)
     try:
-        code = process.wait(timeout=PATIENCE)
+        code = process.wait(timeout=support.HANG)
     except subprocess.TimeoutExpired:
         process.kill()
-        raise AssertionError(f"{name}: still there {PATIENCE} s after it was asked to stop") from None
+        raise AssertionError(f"{name}: still there {support.HANG} s after it was asked to stop") from None
     trial.waited(time.monotonic() - sent)
     trials.require_sound(run)
     require(trials.newest(run) >= saved, f"{saved} was finished and is gone")

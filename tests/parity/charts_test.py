@@ -218,7 +218,7 @@ def check_wandb(offline, steps, used, home):
     environment = {**os.environ, "PYTHONPATH": str(folder_of("charts")), "HOME": str(home), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
                    "WANDB_BASE_URL": "http://%s:%d" % server.server_address, "WANDB_API_KEY": 40 * "k", "WANDB_ERROR_REPORTING": "false"}
     result = subprocess.run([sys.executable, "-W", "ignore", "-m", "wandb", "sync", str(offline)], env=environment, cwd=home, capture_output=True,
-                            text=True, timeout=60)
+                            text=True, timeout=600)
     server.shutdown()
     assert result.returncode == 0, result.stderr
     first = server.runs[0]

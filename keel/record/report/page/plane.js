@@ -183,7 +183,7 @@ for (const element of document.querySelectorAll('.plane')) {
     steps.value = step;
     axes.value = log ? 'log' : '';
     const key = step + ' ' + log + ' ' + element.clientWidth;
-    if (key === drawnKey && !redraw) return;
+    if (key === drawnKey && !forceRedraw) return;
     drawnKey = key;
     const region = records.regionOfStep[step === '' ? records.steps[records.steps.length - 1] : step];
     const several = step === '' && records.regions.length > 1;

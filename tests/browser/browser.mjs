@@ -13,6 +13,7 @@ import os from 'node:os';
 import path from 'node:path';
 import {createRequire} from 'node:module';
 
+const HANG = 300000;  // milliseconds; limits every wait, so only a hang takes so long, even on a busy machine
 const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
   '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 
@@ -45,13 +46,13 @@ export async function withBrowser(work) {
   const {chromium} = createRequire(import.meta.url)(process.env.KEEL_BROWSER_DRIVER);
   const profile = fs.mkdtempSync(path.join(os.tmpdir(), 'keel_browser_'));
   const context = await chromium.launchPersistentContext(profile, {
-    executablePath: process.env.KEEL_BROWSER, headless: true, args: FLAGS, viewport: {width: 1200, height: 900}, timeout: 60000});
+    executablePath: process.env.KEEL_BROWSER, headless: true, args: FLAGS, viewport: {width: 1200, height: 900}, timeout: HANG});
   const said = [], asked = [];
   const browser = {
     context, said, asked,
     async open(address, options = {}) {
       const page = await context.newPage();
-      page.setDefaultTimeout(20000);
+      page.setDefaultTimeout(HANG);
       page.on('console', message => { if (['error', 'warning'].includes(message.type())) said.push(message.text()); });
       page.on('pageerror', error => said.push(`uncaught: ${error.message}`));
       page.on('request', request => asked.push(request.url()));

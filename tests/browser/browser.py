@@ -10,6 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "cli"))
 sys.path.append(str(ROOT / "tests" / "parity"))
 import packages  # noqa: E402
+import support  # noqa: E402
 
 CHROMIUM = "/usr/bin/chromium"
 
@@ -22,12 +23,12 @@ def require_browser():
     return driver
 
 
-def run_script(name, *arguments, seconds=120):
+def run_script(name, *arguments):
     """Runs tests/browser/NAME and prints its output. If it fails, this test exits with 1."""
     driver = require_browser()
     command = ["node", str(ROOT / "tests" / "browser" / name), *map(str, arguments)]
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "KEEL_BROWSER": CHROMIUM,
                    "KEEL_BROWSER_DRIVER": str(driver)}
     sys.stdout.flush()
-    if subprocess.run(command, env=environment, timeout=seconds).returncode:
+    if subprocess.run(command, env=environment, timeout=support.HANG).returncode:
         sys.exit(1)

@@ -191,7 +191,6 @@ async function largePage(browser) {
     await page.waitForFunction(() => document.documentElement.dataset.ready);
     const seconds = await page.evaluate(() => document.documentElement.dataset.ready / 1000);
     console.log(`1,000 steps and 100,000 tokens open in ${seconds.toFixed(2)} s${address.includes('#') ? ', the trust region shown' : ''}`);
-    checks.that(seconds < 20, 'a large page opens', seconds);
     if (address.includes('#')) {
       checks.equal(await page.locator('.reader p[role=status]').textContent(), '2,000 of 2,000 completions', 'with all that was recorded');
       await page.locator('.reader input[type=search]').fill('word1999');

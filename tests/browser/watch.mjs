@@ -1,32 +1,37 @@
-// A training that goes on, as `keel watch` shows it: node watch.mjs ADDRESS PROCESS, the latter to be held while things are compared.
+// A training that goes on, as `keel watch` shows it: node watch.mjs ADDRESS PROCESS ROWS. The process is stopped while things are compared;
+// ROWS is the file that gets a row per step.
 
+import fs from 'node:fs';
 import process from 'node:process';
+import {setTimeout as pause} from 'node:timers/promises';
 import {checks, withBrowser} from './browser.mjs';
 
-const [address, training] = process.argv.slice(2);
-const hold = () => process.kill(Number(training), 'SIGSTOP'), goOn = () => process.kill(Number(training), 'SIGCONT');
+const [address, training, rows] = process.argv.slice(2);
+const goOn = () => process.kill(Number(training), 'SIGCONT');
 const version = page => page.locator('.watch').getAttribute('data-version');
 const stateOf = page => page.locator('.watch .state').textContent();
-const long = {timeout: 90000};
+const sizeOfRows = () => fs.existsSync(rows) ? fs.statSync(rows).size : 0;
 
-/** Lets the training go on in short parts, so that it does not come to its end meanwhile, until the page has seen it. */
-async function goOnUntil(page, seen) {
-  for (let part = 0; part < 40; ++part) {
-    goOn();
-    await page.waitForTimeout(200);
-    hold();
-    await page.waitForTimeout(1500);  // the page asks every second
-    if (await seen()) return;
-  }
-  checks.that(false, 'the page notices that the training goes on');
+/** Lets the training write another row, and stops it long before its end. */
+async function advance() {
+  const before = sizeOfRows();
+  goOn();
+  while (sizeOfRows() === before) await pause(5);
+  process.kill(Number(training), 'SIGSTOP');
+}
+
+/** The same, and waits until the page has noticed. */
+async function advanceUntil(noticed) {
+  await advance();
+  while (!await noticed()) await pause(50);
 }
 
 await withBrowser(async browser => {
   const list = await browser.open(address);
-  await list.locator('a', {hasText: /^live$/}).waitFor(long);  // it begins while the list is looked at
+  await advance();  // it begins while the list is open
+  await list.locator('a', {hasText: /^live$/}).waitFor();
   checks.equal(await list.locator('.list tr').count(), 2, 'the list has the run that begins, and the other');
-  await list.locator('tr', {hasText: 'live'}).locator('.state.live').waitFor(long);
-  hold();
+  await list.locator('tr', {hasText: 'live'}).locator('.state.live').waitFor();
   await list.getByLabel('live', {exact: true}).check();
   await list.locator('button', {hasText: 'side by side'}).click();
   await list.waitForURL(/\?run=live$/);
@@ -37,7 +42,7 @@ await withBrowser(async browser => {
   await page.locator('details.config summary').click();
   await page.evaluate(() => { document.body.style.minHeight = '3000px'; scrollTo(0, 250); });
   const before = await version(page);
-  await goOnUntil(page, async () => await version(page) !== before);
+  await advanceUntil(async () => await version(page) !== before);
   await page.waitForLoadState('load');
   checks.that(await page.locator('details.config').getAttribute('open') !== null, 'what was unfolded is unfolded after the page was loaded again');
   checks.equal(await page.evaluate(() => scrollY), 250, 'what was scrolled to is still there');
@@ -45,18 +50,18 @@ await withBrowser(async browser => {
 
   await page.locator('.follow').uncheck();
   const kept = await version(page);
-  await goOnUntil(page, () => page.locator('.newer').isVisible());
+  await advanceUntil(() => page.locator('.newer').isVisible());
   checks.equal(await version(page), kept, 'a page that does not follow is not loaded again, and says that there is more');
   await page.locator('.newer').click();
-  await page.waitForFunction(old => document.querySelector('.watch').dataset.version !== old, kept, long);
+  await page.waitForFunction(old => document.querySelector('.watch').dataset.version !== old, kept);
   await page.waitForLoadState('load');
   checks.that(!await page.locator('.follow').isChecked(), 'it does not follow after that either');
   await page.locator('.follow').check();
   goOn();
 
-  await page.locator('.watch .state.ended').waitFor(long);
+  await page.locator('.watch .state.ended').waitFor();
   checks.that(/^ended, /.test(await stateOf(page)), 'the bar says that the run has ended', await stateOf(page));
-  await page.waitForFunction(() => /\b300\b/.test(document.querySelector('main').textContent), null, long);
+  await page.waitForFunction(() => /\b300\b/.test(document.querySelector('main').textContent));
   checks.that(true, 'the page has the last step');
   await page.locator('.pages a', {hasText: 'Trust region'}).click();
   await page.locator('.reader article .t').first().click();

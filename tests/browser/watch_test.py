@@ -2,6 +2,7 @@
 
 import importlib.util
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -25,13 +26,17 @@ def main():
                   samples=[{"prompt": HOSTILE, "completion": HOSTILE, "tokens": [HOSTILE, "b"], "reward": 1.0}])
         server = Server(pathlib.Path(folder) / "watch.output", runs, "--port", "0")
         run = runs / "live"
-        training = support.start(f"{folder}/train.output", "train", support.QUICKSTART, *support.settings(
-            run={"dir": run}, train={"steps": 300}, eval={"prompts": 4}, checkpoint={"every": 0}, record={"tokens": "sample"}))
+        command = [support.KEEL, "train", support.QUICKSTART, *support.settings(
+            run={"dir": run}, train={"steps": 300}, eval={"prompts": 4}, checkpoint={"every": 0}, record={"tokens": "sample"})]
+        # It stops before it begins: the script continues and stops it.
+        training = subprocess.Popen(["sh", "-c", 'kill -STOP $$; exec "$@"', "sh", *command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        support.wait_for(training, lambda: support.state_of(training.pid) == "T")
         try:
-            browser.run_script("watch.mjs", server.address, training.pid)
-            code = training.wait(60)
+            browser.run_script("watch.mjs", server.address, training.pid, run / "metrics.jsonl")
+            code = training.wait(support.HANG)
         finally:
             training.kill()
+            training.wait()
             ended = server.end()
         if code != 0 or ended != 0 or "live: ended" not in server.said():
             print(f"the training ended with {code}, the server with {ended}; it said:\n{server.said()}")

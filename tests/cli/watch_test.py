@@ -153,13 +153,12 @@ class Requests(support.Test):
 
     def test_slow_clients_are_disconnected_and_do_not_block_others(self):
         slow = [self.server.connect() for _ in range(20)]  # more clients than the server handles at once
-        begin = time.monotonic()
         for client in slow:
             client.sendall(b"GET / HT")
         dripping = 0
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             quick = pool.submit(self.server.ask, "/state")
-            while not quick.done() and time.monotonic() < begin + 60:
+            while not quick.done():
                 for client in slow:
                     try:
                         client.sendall(b"T")
@@ -170,14 +169,12 @@ class Requests(support.Test):
         self.assertEqual(quick.result()[0], 200)
         self.assertGreater(dripping, 20)
         for client in slow:
-            client.settimeout(60)
             try:
                 while client.recv(65536):
                     pass
             except ConnectionError:
                 pass
             client.close()
-        self.assertLess(time.monotonic() - begin, 60)
 
     def test_a_hundred_at_a_time_are_all_answered(self):
         targets = ["/state", "/?run=one", "/", "/?run=one&run=two%20words%20%26%20%3Cb%3E"]
@@ -274,10 +271,11 @@ class Lives(support.Test):
         server = self.serve(run)
         metrics = run / "metrics.jsonl"
         whole = metrics.read_text()
+        server.ask("/")
+        before = server.state()["version"]
         metrics.write_text(whole + '{"phase": "rl", "st')
-        server.wait_for(lambda state: state["version"] != "")
+        server.wait_for(lambda state: state["version"] != before)
         self.assertEqual(only(server.state())["step"], 3)
-        time.sleep(1.1)
         self.assertNotIn(b"cannot be shown now", server.ask("/")[2])
         metrics.write_text("<script>alert(1)</script>\n" + whole)
         self.wait_for_page(server, "cannot be shown now: ")
@@ -286,7 +284,7 @@ class Lives(support.Test):
         self.assertNotIn("<script>alert(1)", page)
 
     def wait_for_page(self, server, text):
-        until = time.monotonic() + 60
+        until = time.monotonic() + support.HANG
         while text.encode() not in server.ask("/")[2]:
             self.assertLess(time.monotonic(), until, "the page never said: " + text)
             time.sleep(0.2)
@@ -306,7 +304,7 @@ class Lives(support.Test):
             return (sorted(json.loads(data[1])["texts"]) if data else [], "Not read: " in page)
 
         def wait_until_shown(*wanted):
-            until = time.monotonic() + 60
+            until = time.monotonic() + support.HANG
             while shown() != wanted:
                 self.assertLess(time.monotonic(), until, f"the page has {shown()}")
                 time.sleep(0.2)
@@ -360,7 +358,7 @@ class Lives(support.Test):
         seen, records = set(), set()
 
         def answer_to(target):
-            with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+            with socket.create_connection(("127.0.0.1", port), timeout=support.HANG) as client:
                 client.sendall(b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % (target, port))
                 return b"".join(iter(lambda: client.recv(65536), b"")).partition(b"\r\n\r\n")[2]
 
@@ -396,14 +394,11 @@ class Lives(support.Test):
         process.wait()
         server.wait_for(lambda state: only(state)["state"] == "interrupted")
         self.assertIn("killed: interrupted", server.said())
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            try:
+        until = time.monotonic() + support.HANG
+        with self.assertRaises(ConnectionRefusedError):
+            while time.monotonic() < until:
                 socket.create_connection(("127.0.0.1", port)).close()
-            except ConnectionRefusedError:
-                return
-            time.sleep(0.1)
-        self.fail("the server of the killed run is still running")
+                time.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -93,12 +93,6 @@ std::string describe_saving(const Config& config, at::ScalarType saved_as) {
                                "optimizer.safetensors (`keel convert RUN FOLDER --dtype float32`)");
 }
 
-at::ScalarType saved_type(const LoadedModel& policy) {
-  for (const NamedTensor& weight : policy.model.parameters())
-    if (const at::ScalarType type = policy.dtypes.get(weight.name); type != at::kFloat) return type;
-  return at::kFloat;
-}
-
 std::string describe_advantage(const Objective& objective) {
   const Method& method = objective.method;
   const bool by_horizon = method.aggregation == "seq_mean_token_sum_norm",

@@ -25,9 +25,6 @@ std::string describe_model(const Config& config, const ModelConfig& shape, const
 /// Describes the dtype of saved checkpoints if it is narrower than float32.
 std::string describe_saving(const Config& config, at::ScalarType saved_as);
 
-/// The first dtype of the weights in the model's folder that is not float32, else float32.
-at::ScalarType saved_type(const LoadedModel& policy);
-
 /// Describes advantage estimation and loss aggregation.
 std::string describe_advantage(const Objective& objective);
 

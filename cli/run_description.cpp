@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/description_parts.h"
+#include "cli/estimate_description.h"
 #include "keel/core/console.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/strings.h"
@@ -15,7 +16,6 @@
 #include "keel/core/tensor/precision.h"
 #include "keel/objective/methods.h"
 #include "keel/reward/reward_options.h"
-#include "keel/rollout/cache/kv_cache.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/task_table.h"
 #include "keel/train/health.h"
@@ -129,87 +129,6 @@ std::string describe_optimizer(const Config& config, std::optional<int64_t> larg
                                 short_number(optimizer.max_grad_norm) + moments);
 }
 
-/// The number of sequences decoded together in training and in evaluations, and the maximum size of their KV cache.
-struct PlannedRollout {
-  int64_t training, evaluation, kv_cache_bytes;
-};
-
-PlannedRollout planned_rollout(const Config& config, const ModelConfig& shape, at::ScalarType type, at::Device device,
-                               int64_t longest_prompt, int64_t held_out) {
-  const int64_t max_sequences = config.rollout.max_sequences;
-  const auto kv_cache_bytes = [&](int64_t prompts, int64_t sequences) {
-    const std::vector<int64_t> prompt_lengths(std::min(prompts, sequences), longest_prompt),
-        completion_lengths(sequences, resolve_max_new_tokens(config));
-    return KvCache::bytes(shape, KvCache::max_blocks(prompt_lengths, completion_lengths, sequences), type, device);
-  };
-  const int64_t eval_prompts = std::min(held_out, std::max<int64_t>(1, max_sequences / config.eval.samples));
-  const int64_t training = std::min(max_sequences, config.rollouts_per_step()),
-                evaluation = std::min(max_sequences, eval_prompts * config.eval.samples);
-  return {training, evaluation,
-          std::max(kv_cache_bytes(config.train.prompts_per_step, training), kv_cache_bytes(eval_prompts, evaluation))};
-}
-
-std::string describe_rollout(const PlannedRollout& planned, int64_t longest_prompt) {
-  const auto [training, evaluation, kv_cache_bytes] = planned;
-  return entry("rollout", format_count(training) + (training == 1 ? " sequence" : " sequences") + " at a time" +
-                              (evaluation > training ? " (" + format_count(evaluation) + " in evaluations)" : "") +
-                              ", at most " + format_bytes(kv_cache_bytes) + " of KV cache with prompts of up to " +
-                              format_count(longest_prompt) + " tokens");
-}
-
-std::string describe_memory(const StepEstimate& step, const Config& config) {
-  std::vector<std::string> parts;
-  const auto add = [&](int64_t bytes, const char* what) {
-    if (bytes > 0) parts.push_back(format_bytes(bytes) + " " + what);
-  };
-  add(step.weights, "weights"), add(step.optimizer, "gradients and moments"), add(step.copies, "weight copies");
-  add(step.kv_cache, "KV cache"), add(step.activations, "activations of one micro-batch");
-  return entry("memory", "about " + format_bytes(step.bytes()) + ": " + joined(parts) +
-                             (config.run.device == "cpu" ? ", plus the program itself" : ""));
-}
-
-constexpr const char* kEstimateNote = "estimated from sizes and this machine's speed";
-
-/// The estimated time of supervised updates on files; `total` in seconds includes the loss evaluations.
-struct SupervisedTime {
-  StepEstimate step;
-  SftSizes rows;
-  double total = 0;
-};
-
-std::string describe_supervised_estimate(const SupervisedTime& time, const Config& config) {
-  const int64_t measured = time.step.evaluation_seconds > 0 ? num_loss_evaluations(config.sft) : 0;
-  return describe_memory(time.step, config) +
-         entry("time", "an update of about " + format_duration(time.step.update_seconds) + " here, " +
-                           (measured == 0 ? ""
-                                          : counted(measured, "measurement") + " of the loss at about " +
-                                                format_duration(time.step.evaluation_seconds) + " each, ") +
-                           "all about " + format_duration(time.total) + "\nassuming rows of " +
-                           format_count(std::llround(time.rows.mean_tokens_per_row)) +
-                           " tokens, the mean of the first rows; " + kEstimateNote);
-}
-
-/// Estimated time and memory of RL, and of supervised updates before it.
-std::string describe_estimate(const StepEstimate& step, const Config& config,
-                              const std::optional<SupervisedTime>& supervised) {
-  const double step_seconds = step.rollout_seconds + step.update_seconds;
-  const int64_t evaluations = step.evaluation_seconds > 0 ? 1 + remaining_evaluations(config, 0) : 0;
-  const bool sft_needs_more = supervised && supervised->step.bytes() > step.bytes();
-  return describe_memory(sft_needs_more ? supervised->step : step, config) +
-         entry("time", "a step of about " + format_duration(step_seconds) + " here (rollout " +
-                           format_duration(step.rollout_seconds) + ", update " + format_duration(step.update_seconds) +
-                           "), all " + std::to_string(config.train.steps) + " about " +
-                           format_duration(step_seconds * static_cast<double>(config.train.steps)) +
-                           (evaluations == 0
-                                ? ""
-                                : "; " + counted(evaluations, "evaluation") + " about " +
-                                      format_duration(step.evaluation_seconds * static_cast<double>(evaluations))) +
-                           (supervised ? "; the supervised updates before about " + format_duration(supervised->total)
-                            : config.sft.steps > 0 ? "; and supervised updates"
-                                                   : "") +
-                           "\nassuming completions of full length and rewards that take no time; " + kEstimateNote);
-}
-
 std::string describe_sampler(const Config& config) {
   const double noise = config.rollout.logit_noise;
   const int64_t staleness = config.rollout.staleness;
@@ -284,15 +203,15 @@ std::string describe_health(const HealthOptions& health) {
 }
 
 struct Inputs {
-  std::string rows;        // from describe_rows
-  int64_t held_out;        // prompts to evaluate on
-  std::string extent;      // the part of the held-out prompts that is evaluated; empty: all
-  int64_t longest_prompt;  // in tokens
-  uint64_t per_epoch;      // prompts, if the run's length is set in epochs
-  Json adapter;            // adapter_config.json; empty: none
+  std::string rows;    // from describe_rows
+  int64_t held_out;    // prompts to evaluate on
+  std::string extent;  // the part of the held-out prompts that is evaluated; empty: all
+  PromptLengths lengths;
+  uint64_t per_epoch;  // prompts, if the run's length is set in epochs
+  Json adapter;        // adapter_config.json; empty: none
   at::ScalarType saved_as;
-  std::string stops;                        // from stop_token_texts
-  std::string supervised = "";              // description of the supervised phase
+  std::string stops;                      // from stop_token_texts
+  std::string supervised = "";            // description of the supervised phase
   std::optional<SftSizes> sft_rows = {};  // of the supervised phase, if it is on files
 };
 
@@ -310,6 +229,7 @@ Inputs read_inputs(Config& config) {
     const std::unique_ptr<Task> task = make_task(config.task);
     const Tokenizer tokenizer = task->tokenizer();
     const auto encode = [&](const std::string& text) { return tokenizer.encode(text); };
+    const auto longest = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode));
     Json adapter;
     if (!config.lora.adapter.empty()) {
       LoadedModel policy = load_starting_model(config, at::kCPU);
@@ -319,7 +239,7 @@ Inputs read_inputs(Config& config) {
     return {.rows = "",
             .held_out = config.prompts_per_evaluation(),
             .extent = "",
-            .longest_prompt = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode)),
+            .lengths = {longest, static_cast<double>(longest)},
             .per_epoch = 0,
             .adapter = adapter,
             .saved_as = at::kFloat,
@@ -337,7 +257,7 @@ Inputs read_inputs(Config& config) {
   return {.rows = config.has_rl() ? describe_rows(prompt_sources) : "",
           .held_out = static_cast<int64_t>(held_out.prompts.size()),
           .extent = held_out.extent(),
-          .longest_prompt = prompt_sources.longest_prompt(),
+          .lengths = config.has_rl() ? prompt_sources.lengths() : PromptLengths(),
           .per_epoch = prompts_of_epoch(config, prompt_sources),
           .adapter = policy.adapter,
           .saved_as = saved_type(policy),
@@ -438,8 +358,9 @@ std::string describe_run(const Config& user_config, Run& run) {
   const PromptSources& prompt_sources = run.prompt_sources();
   const ModelWeights& model = run.policy().model;
   const Objective objective = run.objective();
-  const HeldOutPrompts held_out_prompts = run.held_out();
-  const int64_t held_out = static_cast<int64_t>(held_out_prompts.prompts.size());
+  const HeldOutPrompts held_out = run.held_out();
+  const RunSizes sizes{config,         model.config(),           model.compute_type(),
+                       model.device(), prompt_sources.lengths(), static_cast<int64_t>(held_out.prompts.size())};
   std::string text = describe_method(objective) + explain_extra_terms(objective, config) +
                      describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
                                     describe_device(model.device())) +
@@ -449,50 +370,52 @@ std::string describe_run(const Config& user_config, Run& run) {
                                    stop_token_texts(run.policy().stop_ids, run.policy().tokenizer)) +
                      describe_reward(config) +
                      describe_sizes(config, prompts_of_epoch(config, prompt_sources), largest_parameter_size(model)) +
-                     describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
-                                                      prompt_sources.longest_prompt(), held_out),
-                                      prompt_sources.longest_prompt()) +
-                     describe_evaluation(config, held_out, held_out_prompts.extent()) + describe_health(config.health) +
+                     describe_rollout(plan_rollout(sizes), sizes.prompts.longest) +
+                     describe_evaluation(config, sizes.held_out, held_out.extent()) + describe_health(config.health) +
                      describe_seed_and_folder(config.run);
   return without_last_newline(std::move(text));
 }
 
-std::string explain(const Config& user_config, Console& console) {
+Explanation explain(const Config& user_config, Console& console) {
   Config config = user_config;
-  const at::Device device = open_run_device(config.run, console);
+  const bool is_here = config.run.device != "cuda" || has_gpu();
+  const at::Device device = is_here ? open_run_device(config.run, console) : at::Device(at::kCUDA, 0);
+  const std::string device_name = is_here ? describe_device(device) : "a GPU that this machine does not have";
   const ModelConfig shape = starting_model_config(config);
   const Objective objective =
       make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
   const Inputs inputs = read_inputs(config);
-  const at::ScalarType type = compute_type(config.run.precision, device);
-  const DeviceSpeed speed = measure_device_speed(device, type);
-  std::optional<SupervisedTime> supervised;
-  if (inputs.sft_rows) {
-    supervised = {estimate_sft_step(config, shape, type, *inputs.sft_rows, speed), *inputs.sft_rows};
-    supervised->total = static_cast<double>(config.sft.steps) * supervised->step.update_seconds +
-                        static_cast<double>(num_loss_evaluations(config.sft)) * supervised->step.evaluation_seconds;
+  const RunSizes sizes{config,         shape,          compute_type(config.run.precision, device),
+                       device,         inputs.lengths, inputs.held_out,
+                       inputs.sft_rows};
+  const std::string model =
+      describe_model(config, shape, inputs.adapter, sizes.type, device_name) + describe_saving(config, inputs.saved_as);
+  Explanation explanation;
+  std::string estimate;
+  if (is_here) {
+    explanation.resources = {memory_resource(sizes, estimate_run_memory(sizes)), disk_resource(sizes, inputs.saved_as)};
+    for (const Resource& resource : explanation.resources) estimate += describe_resource(resource);
+    const DeviceSpeed speed = measure_device_speed(device, sizes.type);
+    estimate += config.has_rl() ? describe_time(sizes, objective.requirements(), speed)
+                                : describe_supervised_time(sizes, speed);
+  } else {
+    estimate = entry("memory", "about " + format_bytes(estimate_run_memory(sizes).bytes()) + " of the GPU");
   }
-  if (!config.has_rl()) {
-    const std::string model = describe_model(config, shape, inputs.adapter, type, describe_device(device));
-    return without_last_newline(model + describe_saving(config, inputs.saved_as) + inputs.supervised +
-                                describe_supervised_estimate(*supervised, config) +
-                                describe_seed_and_folder(config.run));
-  }
-  const PlannedRollout planned = planned_rollout(config, shape, type, device, inputs.longest_prompt, inputs.held_out);
-  const StepEstimate estimate = estimate_step(config, shape, type, objective.requirements(), inputs.longest_prompt,
-                                              inputs.held_out, planned.kv_cache_bytes, speed);
   const std::string recomputed = objective.requirements().recomputed_logp ? " and those recomputed by the trainer" : "";
-  std::string text = describe_method(objective) + explain_extra_terms(objective, config) +
-                     entry("anchor", "the sampler's log-probabilities" + recomputed + ", temperature " +
-                                         short_number(config.rollout.temperature) + ", full support") +
-                     describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, describe_device(device)) +
-                     describe_saving(config, inputs.saved_as) + explain_critic(config, shape) + inputs.supervised +
-                     describe_data(config, inputs.rows, inputs.stops) + describe_reward(config) +
-                     describe_sizes(config, inputs.per_epoch) + describe_rollout(planned, inputs.longest_prompt) +
-                     describe_evaluation(config, inputs.held_out, inputs.extent) + describe_health(config.health) +
-                     entry("head cost", explain_scope(objective.requirements().scope)) +
-                     describe_estimate(estimate, config, supervised) + describe_seed_and_folder(config.run);
-  return without_last_newline(std::move(text));
+  explanation.text = !config.has_rl()
+                         ? model + inputs.supervised
+                         : describe_method(objective) + explain_extra_terms(objective, config) +
+                               entry("anchor", "the sampler's log-probabilities" + recomputed + ", temperature " +
+                                                   short_number(config.rollout.temperature) + ", full support") +
+                               describe_sampler(config) + model + explain_critic(config, shape) + inputs.supervised +
+                               describe_data(config, inputs.rows, inputs.stops) + describe_reward(config) +
+                               describe_sizes(config, inputs.per_epoch) +
+                               describe_rollout(plan_rollout(sizes), sizes.prompts.longest) +
+                               describe_evaluation(config, inputs.held_out, inputs.extent) +
+                               describe_health(config.health) +
+                               entry("head cost", explain_scope(objective.requirements().scope));
+  explanation.text = without_last_newline(explanation.text + estimate + describe_seed_and_folder(config.run));
+  return explanation;
 }
 
 }  // namespace keel::cli

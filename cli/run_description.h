@@ -1,10 +1,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "keel/core/console.h"
 #include "keel/train/config/config.h"
 #include "keel/train/run.h"
+#include "keel/train/start/resources.h"
 
 namespace keel::cli {
 
@@ -20,8 +22,14 @@ std::string describe_temperature(double temperature, int64_t samples);
 /// Summarises a loaded run: method and thresholds, model, data, reward, sizes.
 std::string describe_run(const Config& config, Run& run);
 
+/// The text of --explain, and the resources that it compares with this machine.
+struct Explanation {
+  std::string text;
+  std::vector<Resource> resources = {};  // empty if the run's device is not on this machine
+};
+
 /// Describes a run in more detail without loading weights, for --explain. Throws the errors that starting it would
-/// throw.
-std::string explain(const Config& config, Console& console);
+/// throw, except those on resources.
+Explanation explain(const Config& config, Console& console);
 
 }  // namespace keel::cli

@@ -65,7 +65,9 @@ CommandHandler add_training(CommandLine& line, const char* name, const char* hel
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);
     if (arguments->explain) {
-      console.result(wrap_entries(explain(resolve_run_paths(config, console), console), console));
+      const Explanation explanation = explain(resolve_run_paths(config, console), console);
+      console.result(wrap_entries(explanation.text, console));
+      for (const Resource& resource : explanation.resources) require_resource(resource, console);
       return ExitCode::kDone;
     }
     const StartMode mode = arguments->resume      ? StartMode::kResume

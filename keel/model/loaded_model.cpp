@@ -103,6 +103,12 @@ ModelConfig load_model_config(const std::string& name) {
   return from_config_json(GgufModel::open(path).config(), path.string());
 }
 
+at::ScalarType saved_type(const LoadedModel& model) {
+  for (const NamedTensor& weight : model.model.parameters())
+    if (const at::ScalarType type = model.dtypes.get(weight.name); type != at::kFloat) return type;
+  return at::kFloat;
+}
+
 std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& text, bool read_special) {
   return PromptEncoder(loaded.tokenizer, loaded.templates).text(text, read_special).tokens;
 }

@@ -34,6 +34,10 @@ LoadedModel load_folder(const std::filesystem::path& path, at::Device device, co
 /// Loads only the architecture.
 ModelConfig load_model_config(const std::string& name);
 
+/// Returns the dtype that a checkpoint's weights have: the first one in the model's files that is not float32, else
+/// float32.
+at::ScalarType saved_type(const LoadedModel& model);
+
 /// Encodes a text, including the tokens that the post-processor adds, such as <bos>. Special tokens in the text stay
 /// plain text unless `read_special`.
 std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& text, bool read_special = false);

@@ -16,6 +16,7 @@
 #include "keel/train/config/absolute_paths.h"
 #include "keel/train/start/planned_steps.h"
 #include "keel/train/start/resolved_config.h"
+#include "keel/train/start/resources.h"
 #include "keel/train/start/starting_model.h"
 
 namespace keel {
@@ -83,7 +84,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   if (replace) refuse_to_replace_inputs(config);
   warn_of_temporary_base(config, console);
   warn_of_changed_dropout(config, console);
-  if (device.is_cpu()) require_memory(shape, config);
+  require_memory_for_weights({config, shape, type, device});
   LoadedModel policy = load_starting_model(config, device);
   TrainState state{.phase = config.sft.has_steps() ? Phase::kSft : Phase::kRl};
   if (config.lora.used() || !config.model.path.empty()) state.base_checksum = base_checksum(policy.model);
@@ -98,7 +99,9 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   if (config.has_rl()) prompt_sources.require_prompt();
   plan_steps(config, prompt_sources);
   plan_sft_steps(config, demonstrations);
-  if (config.prompts_per_evaluation() > 0) prompt_sources.held_out(1);
+  const RunSizes sizes = run_sizes(config, shape, type, device, prompt_sources, demonstrations);
+  require_resource(memory_resource(sizes, estimate_run_memory(sizes)), console);
+  require_resource(disk_resource(sizes, saved_type(policy)), console);
   throw_if_stopped();
   wait_for_saving();
   const std::string id = new_run_id();

@@ -17,6 +17,7 @@
 #include "keel/train/config/absolute_paths.h"
 #include "keel/train/start/planned_steps.h"
 #include "keel/train/start/resolved_config.h"
+#include "keel/train/start/resources.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/trainer.h"
 
@@ -272,6 +273,9 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   recompute_steps(config, prompt_sources, demonstrations, checkpoint);
   for (std::string& change : describe_length_changes(config, checkpoint.config, checkpoint.state))
     changes.push_back(std::move(change));
+  const ModelConfig& shape = checkpoint.policy.model.config();
+  const RunSizes sizes = run_sizes(config, shape, type, device, prompt_sources, demonstrations);
+  require_resource(memory_resource(sizes, estimate_run_memory(sizes)), console);
   checkpoint.state.rl.data = prompt_sources.data();
   checkpoint.state.sft.data = demonstrations.data();
   std::optional<ModelWeights> reference;

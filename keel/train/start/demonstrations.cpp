@@ -134,13 +134,12 @@ double Demonstrations::epochs(const SftState& state) const {
   return static_cast<double>(state.position) / static_cast<double>(files_->identity.rows);
 }
 
-SftSizes Demonstrations::sizes() {
+SftSizes Demonstrations::sizes() const {
   constexpr int64_t kSample = 1000;
   const int64_t max_train = std::min<int64_t>(kSample, static_cast<int64_t>(files_->identity.rows));  // no row twice
-  const auto mean = [&](RowStream<SupervisedRow>& rows, double& count, int64_t max_rows) {
+  const auto mean = [&](RowStream<SupervisedRow> rows, double& count, int64_t max_rows) {
     rows.rewind({});
     const std::vector<SupervisedRow> sample = rows.next(max_rows);
-    rows.rewind({});
     double tokens = 0;
     for (const SupervisedRow& row : sample)
       for (const SupervisedSequence& sequence : row.sequences) tokens += static_cast<double>(sequence.tokens.size());

@@ -49,7 +49,7 @@ class Demonstrations {
   double epochs(const SftState& state) const;
 
   /// Estimates the sizes from the first rows.
-  SftSizes sizes();
+  SftSizes sizes() const;
 
   bool from_files() const { return files_.has_value(); }
   /// Identifies the files; a resumed run needs the same ones.

@@ -78,7 +78,6 @@ void PromptSources::open_task(const Config& config, const LoadedModel& policy) {
   const size_t longest = keel::longest_prompt(
       *task_, config.run.seed, [&](const std::string& text) { return prompt_tokens(policy, text, variables); });
   if (!config.model.path.empty()) check_positions(config, longest, policy.model.config().max_position_embeddings);
-  longest_prompt_ = static_cast<int64_t>(longest);
   const auto stream = [&](Split split) {
     return PromptStream([task = task_, policy, name = config.task.name, variables, seed = config.run.seed,
                          split](uint64_t index) -> std::variant<Prompt, SkippedRow> {
@@ -117,7 +116,7 @@ void PromptSources::open_files(const Config& config, const LoadedModel& policy) 
     limit = "max_position_embeddings (" + std::to_string(policy.model.config().max_position_embeddings) +
             ") minus rollout.max_new_tokens (" + std::to_string(resolve_max_new_tokens(config)) + ")";
   }
-  prompt_limit_ = longest_prompt_ = options.max_prompt_tokens;
+  prompt_limit_ = options.max_prompt_tokens;
   limit_name_ = limit + ", " + std::to_string(prompt_limit_);
   reward_ = std::make_shared<const RewardSum>(make_reward(config.reward, {}, {}, resolve_max_new_tokens(config)));
   OpenedDataset opened = open_dataset(
@@ -142,6 +141,18 @@ void PromptSources::open_files(const Config& config, const LoadedModel& policy) 
 uint64_t PromptSources::prompts_per_epoch() const {
   if (!prompts_per_epoch_) prompts_per_epoch_ = training_->survey().items;
   return *prompts_per_epoch_;
+}
+
+PromptLengths PromptSources::lengths() const {
+  constexpr uint64_t kSample = 1000;
+  const uint64_t rows = data_.rows == 0 ? kSample : std::min<uint64_t>(kSample, data_.rows);  // a task has no end
+  PromptLengths lengths;
+  for (const Prompt& prompt : PromptStream(*training_).next(static_cast<int64_t>(rows))) {
+    const auto tokens = static_cast<int64_t>(prompt.tokens.size());
+    lengths.longest = std::max(lengths.longest, tokens);
+    lengths.mean += static_cast<double>(tokens) / static_cast<double>(rows);
+  }
+  return lengths;
 }
 
 HeldOutPrompts PromptSources::held_out(int64_t count) {

@@ -33,6 +33,12 @@ struct HeldOutPrompts {
   std::string extent() const;
 };
 
+/// Tokens of prompts.
+struct PromptLengths {
+  int64_t longest = 0;
+  double mean = 0;
+};
+
 /// The prompts of a run and the reward of their completions, from the user's files and reward functions or from a
 /// built-in task.
 class PromptSources {
@@ -83,8 +89,8 @@ class PromptSources {
 
   /// The maximum number of tokens of a prompt from files; longer ones are skipped.
   int64_t prompt_limit() const { return prompt_limit_; }
-  /// The tokens of the longest possible prompt: that limit, or the longest among the first problems of a task.
-  int64_t longest_prompt() const { return longest_prompt_; }
+  /// The lengths of the first training prompts, at most 1,000.
+  PromptLengths lengths() const;
   /// "2 prompts skipped: longer than data.max_prompt_tokens, 64", or empty.
   std::string describe_skipped(const SkippedCounts& skipped) const;
 
@@ -102,7 +108,7 @@ class PromptSources {
   std::shared_ptr<const Dataset> eval_files_;
   uint64_t eval_rows_in_training_ = 0;
   mutable std::optional<uint64_t> prompts_per_epoch_;
-  int64_t prompt_limit_ = 0, longest_prompt_ = 0;
+  int64_t prompt_limit_ = 0;
   std::string limit_name_;
 };
 

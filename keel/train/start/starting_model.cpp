@@ -135,24 +135,4 @@ Dropout next_dropout(const Config& config, const TrainState& state) {
           .update = static_cast<uint64_t>(state.sft.steps + state.rl.updates)};
 }
 
-void require_memory(const ModelConfig& shape, const Config& config) {
-  constexpr double kGiB = 1 << 30;
-  // The count is in floats per parameter: weight, gradient and two moments, and a copy in the compute dtype. Supervised
-  // updates do not use 8-bit moments. Gradients and moments of an adapter are small. A separate critic has weights,
-  // gradients and moments; the reference and stale samplers have weights, unless they share the base of an adapter.
-  const double copy = is_narrow(compute_type(config.run.precision, at::kCPU)) ? 0.5 : 1;
-  const double moments = config.optimizer.moments == "8bit" && !config.sft.has_steps() ? 0.5 : 2, trained = 2 + moments;
-  const int64_t copies = (config.reference.used() ? 1 : 0) + config.rollout.staleness;
-  const double floats_per_parameter = (config.lora.used() ? 1 : trained) + copy +
-                                      (config.critic.has_separate_body() ? trained : 0) +
-                                      (config.lora.used() ? 0 : copy * static_cast<double>(copies));
-  const double parameters = static_cast<double>(shape.parameter_count());
-  const double needed = sizeof(float) * floats_per_parameter * parameters;
-  const double available = static_cast<double>(machine_memory_bytes());
-  if (needed > available)
-    fail(ExitCode::kBadConfiguration, "model: ", format_count(shape.parameter_count()), " parameters (hidden_size ",
-         shape.hidden_size, ", layers ", shape.num_hidden_layers, ") need ", fixed(needed / kGiB, 1),
-         " GiB for training, and this machine has ", fixed(available / kGiB, 1), " GiB; choose a smaller model");
-}
-
 }  // namespace keel

@@ -26,9 +26,6 @@ LoadedModel starting_model_without_weights(const Config& config);
 /// Returns the architecture of the starting model.
 ModelConfig starting_model_config(const Config& config);
 
-/// Fails if the machine has too little memory to train the model; the system might kill the process otherwise.
-void require_memory(const ModelConfig& shape, const Config& config);
-
 /// Adds the configured adapter, if any, to a base model: a new one, or the one of lora.adapter.
 void add_starting_adapter(LoadedModel& base, const Config& config);
 

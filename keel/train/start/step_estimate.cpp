@@ -8,6 +8,8 @@
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/precision.h"
 #include "keel/core/tensor/stopwatch.h"
+#include "keel/objective/methods.h"
+#include "keel/rollout/cache/kv_cache.h"
 
 namespace keel {
 namespace {
@@ -48,48 +50,39 @@ int64_t adapter_parameters(const LoraOptions& lora, const ModelConfig& shape) {
   return lora.rank * features * shape.num_hidden_layers;
 }
 
-/// Returns the bytes of activations that a token keeps for the backward pass.
-int64_t activation_bytes(const Config& config, const ModelConfig& shape, int64_t element_size) {
-  const int64_t heads = shape.head_dim * shape.num_attention_heads, kv = shape.head_dim * shape.num_key_value_heads;
-  // Both norms and their inputs; queries, keys and values before and after the rotary embedding; attention; gate, up
-  // and their product; and with an adapter the sum of base and adapter outputs.
-  int64_t elements = 4 * shape.hidden_size + 3 * heads + 4 * kv + 3 * shape.intermediate_size;
-  if (config.lora.used())
-    for (const std::string& name : config.lora.target_modules) elements += linear_features(name, shape).out;
-  const int64_t layer = elements * element_size, layers = shape.num_hidden_layers;
-  return config.train.recompute_activations ? layers * shape.hidden_size * element_size + layer : layers * layer;
-}
-
-/// Costs that RL and supervised updates share.
+/// Costs of the trained network.
 class NetworkCost {
  public:
-  NetworkCost(const Config& config, const ModelConfig& shape, at::ScalarType type, const DeviceSpeed& speed)
-      : config_(config),
-        shape_(shape),
-        speed_(speed),
-        element_size_(static_cast<int64_t>(c10::elementSize(type))),
-        parameters_(shape.parameter_count()),
-        trained_(config.lora.used() ? adapter_parameters(config.lora, shape) : parameters_),
-        trained_bytes_((is_narrow(type) ? 4 + element_size_ : 4) * trained_),  // master and compute weights
-        on_cpu_(config.run.device == "cpu") {}
+  explicit NetworkCost(const RunSizes& sizes)
+      : sizes_(sizes),
+        config_(sizes.config),
+        shape_(sizes.shape),
+        element_size_(static_cast<int64_t>(c10::elementSize(sizes.type))),
+        trained_(trained_parameters(config_, shape_)) {}
 
-  int64_t compute_bytes() const { return element_size_ * parameters_; }  // of all weights in the compute dtype
-  int64_t trained_bytes() const { return trained_bytes_; }
-  bool on_cpu() const { return on_cpu_; }
-  double parameters() const { return static_cast<double>(parameters_); }
+  /// Bytes of all weights in the compute dtype.
+  int64_t compute_bytes() const { return element_size_ * shape_.parameter_count(); }
+  /// Bytes of the trained weights: float32 master weights, and a copy in a narrow compute dtype.
+  int64_t trained_bytes() const { return (is_narrow(sizes_.type) ? 4 + element_size_ : 4) * trained_; }
+  bool on_cpu() const { return sizes_.device.is_cpu(); }
+  double parameters() const { return static_cast<double>(shape_.parameter_count()); }
+  /// Bytes of float32 logits.
+  int64_t logits(int64_t tokens) const { return tokens * shape_.vocab_size * 4; }
+
   /// Seconds to launch the operations of a forward pass, about a dozen per layer; they dominate in small networks.
   double launch_seconds() const {
-    return (on_cpu_ ? 5e-6 : 1e-6) * 12 * static_cast<double>(shape_.num_hidden_layers + 1);
+    return (on_cpu() ? 5e-6 : 2e-6) * 12 * static_cast<double>(shape_.num_hidden_layers + 1);
   }
 
-  /// Memory of weights, gradients, moments, and activations of one micro-batch.
-  StepEstimate memory(int64_t tokens, bool eight_bit_moments) const {
-    StepEstimate estimate;
-    estimate.weights = trained_bytes_ + (config_.lora.used() ? compute_bytes() : 0);
+  /// Memory of weights, gradients and moments, and of the activations of a micro-batch of up to `tokens` tokens.
+  MemoryEstimate memory(int64_t tokens, bool eight_bit_moments) const {
+    constexpr int64_t kProgramBytes = int64_t{160} << 20, kMaxLogits = int64_t{512} << 20, kMaxCpuLogits = 64 << 20;
+    MemoryEstimate estimate{.program = on_cpu() ? kProgramBytes : kCudaContextBytes};
+    estimate.weights = trained_bytes() + (config_.lora.used() ? compute_bytes() : 0);
     estimate.optimizer = (4 + (eight_bit_moments ? 2 : 8)) * trained_;
     const int64_t micro_batch = std::min(config_.train.tokens_per_batch, tokens);
-    const int64_t logits = std::min<int64_t>(micro_batch * shape_.vocab_size * 4, on_cpu_ ? 64 << 20 : 512 << 20);
-    estimate.activations = micro_batch * activation_bytes(config_, shape_, element_size_) + logits;
+    estimate.activations =
+        micro_batch * activation_bytes() + std::min(logits(micro_batch), on_cpu() ? kMaxCpuLogits : kMaxLogits);
     return estimate;
   }
 
@@ -97,22 +90,76 @@ class NetworkCost {
   /// but its small products are slow.
   double passes() const { return (config_.lora.used() ? 2.5 : 3) + (config_.train.recompute_activations ? 1 : 0); }
 
-  /// Seconds for `passes` forward passes over `tokens` tokens in `batches` micro-batches.
-  double seconds(double passes, double tokens, double batches) const {
+  /// Seconds of `passes` forward passes over `tokens` tokens in sequences of `length` tokens and in `batches`
+  /// micro-batches: products of weights, attention, reads and writes of activations, launches.
+  double pass_seconds(double passes, double tokens, double length, double batches, const DeviceSpeed& speed) const {
     constexpr double kEfficiency = 0.7;  // of the throughput of one large product
-    return 2 * parameters() * passes * tokens / (kEfficiency * speed_.flops) +
-           passes * batches * (on_cpu_ ? launch_seconds() : 10 * launch_seconds());
+    const double heads = static_cast<double>(shape_.head_dim * shape_.num_attention_heads),
+                 layers = static_cast<double>(shape_.num_hidden_layers);
+    const double operations = 2 * parameters() + 4 * heads * layers * length / 2;  // a token attends to half of them
+    const double traffic = 2.0 * static_cast<double>(layer_bytes()) * layers;
+    return passes * (tokens * (operations / (kEfficiency * speed.flops) + traffic / speed.bytes) +
+                     batches * (on_cpu() ? 1 : 5) * launch_seconds());
+  }
+
+  /// Seconds in which the optimizer reads and writes weights, gradients and moments.
+  double optimizer_seconds(double updates, const DeviceSpeed& speed) const {
+    return updates * 36 * static_cast<double>(trained_) / speed.bytes;
   }
 
  private:
+  /// Bytes of activations that a token keeps in a layer: both norms and their inputs; queries, keys and values before
+  /// and after the rotary embedding; attention; gate, up and their product.
+  int64_t layer_bytes() const {
+    const int64_t heads = shape_.head_dim * shape_.num_attention_heads,
+                  kv = shape_.head_dim * shape_.num_key_value_heads;
+    return (4 * shape_.hidden_size + 3 * heads + 4 * kv + 3 * shape_.intermediate_size) * element_size_;
+  }
+
+  /// Bytes of activations that a token keeps for the backward pass.
+  int64_t activation_bytes() const {
+    const int64_t layers = shape_.num_hidden_layers;
+    return config_.train.recompute_activations ? layers * shape_.hidden_size * element_size_ + layer_bytes()
+                                               : layers * layer_bytes();
+  }
+
+  const RunSizes& sizes_;
   const Config& config_;
   const ModelConfig& shape_;
-  DeviceSpeed speed_;
-  int64_t element_size_, parameters_, trained_, trained_bytes_;
-  bool on_cpu_;
+  int64_t element_size_, trained_;
 };
 
+int64_t tokens_per_step(const RunSizes& sizes) {
+  return sizes.config.rollouts_per_step() * resolve_max_new_tokens(sizes.config) +
+         std::llround(static_cast<double>(sizes.config.train.prompts_per_step) * sizes.prompts.mean);
+}
+
+/// Seconds to sample completions of maximum length for `prompts` prompts. A decode step takes two operations per weight
+/// and sequence, or the time to read all weights; and it reads the KV cache, which is half full on average.
+double sampling_seconds(const RunSizes& sizes, const NetworkCost& network, int64_t prompts, int64_t samples,
+                        int64_t kv_cache, const DeviceSpeed& speed) {
+  const int64_t sequences = prompts * samples;
+  if (sequences == 0) return 0;
+  const auto concurrent = static_cast<double>(std::min(sizes.config.rollout.max_sequences, sequences));
+  const double step = std::max(2 * network.parameters() * concurrent / speed.flops,
+                               static_cast<double>(network.compute_bytes()) / speed.bytes) +
+                      0.5 * static_cast<double>(kv_cache) / speed.bytes + network.launch_seconds();
+  const double steps =
+      static_cast<double>(resolve_max_new_tokens(sizes.config)) * static_cast<double>(sequences) / concurrent;
+  return steps * step +
+         network.pass_seconds(1, static_cast<double>(prompts) * sizes.prompts.mean, sizes.prompts.mean, 1, speed);
+}
+
 }  // namespace
+
+int64_t MemoryEstimate::bytes() const {
+  const int64_t sampling = sampler + kv_cache;
+  return persistent_bytes() + (samples_while_training ? sampling + activations : std::max(sampling, activations));
+}
+
+int64_t trained_parameters(const Config& config, const ModelConfig& shape) {
+  return config.lora.used() ? adapter_parameters(config.lora, shape) : shape.parameter_count();
+}
 
 DeviceSpeed measure_device_speed(at::Device device, at::ScalarType type) {
   const at::NoGradGuard no_grad;
@@ -128,14 +175,38 @@ DeviceSpeed measure_device_speed(at::Device device, at::ScalarType type) {
           .bytes = copies * 8.0 * static_cast<double>(from.numel())};
 }
 
-StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
-                           const Requirements& needs, int64_t prompt_tokens, int64_t held_out, int64_t kv_cache,
-                           const DeviceSpeed& speed) {
-  const NetworkCost network(config, shape, type, speed);
-  const int64_t completion = resolve_max_new_tokens(config), rollouts = config.rollouts_per_step();
-  const int64_t prompts = config.train.prompts_per_step * prompt_tokens, tokens = rollouts * completion + prompts;
-  StepEstimate estimate = network.memory(tokens, config.optimizer.moments == "8bit");
+RunSizes run_sizes(const Config& config, const ModelConfig& shape, at::ScalarType type, at::Device device,
+                   PromptSources& prompt_sources, const Demonstrations& demonstrations) {
+  RunSizes sizes{config, shape, type, device};
+  if (config.has_rl()) {
+    sizes.prompts = prompt_sources.lengths();
+    sizes.held_out = static_cast<int64_t>(prompt_sources.held_out(config.prompts_per_evaluation()).prompts.size());
+  }
+  if (demonstrations.from_files()) sizes.supervised = demonstrations.sizes();
+  return sizes;
+}
+
+RolloutPlan plan_rollout(const RunSizes& sizes) {
+  const Config& config = sizes.config;
+  const int64_t max_sequences = config.rollout.max_sequences;
+  const auto kv_cache_bytes = [&](int64_t prompts, int64_t sequences) {
+    const std::vector<int64_t> prompt_lengths(std::min(prompts, sequences), sizes.prompts.longest),
+        completion_lengths(sequences, resolve_max_new_tokens(config));
+    return KvCache::bytes(sizes.shape, KvCache::max_blocks(prompt_lengths, completion_lengths, sequences), sizes.type,
+                          sizes.device);
+  };
+  const int64_t eval_prompts = std::min(sizes.held_out, std::max<int64_t>(1, max_sequences / config.eval.samples));
+  const int64_t training = std::min(max_sequences, config.rollouts_per_step()),
+                evaluation = std::min(max_sequences, eval_prompts * config.eval.samples);
+  return {training, evaluation,
+          std::max(kv_cache_bytes(config.train.prompts_per_step, training), kv_cache_bytes(eval_prompts, evaluation))};
+}
+
+MemoryEstimate estimate_memory(const RunSizes& sizes, const Requirements& needs) {
+  const NetworkCost network(sizes);
+  const Config& config = sizes.config;
   const bool lora = config.lora.used();
+  MemoryEstimate estimate = network.memory(tokens_per_step(sizes), config.optimizer.moments == "8bit");
   // The sampler has its own weights if they are merged with an adapter, rounded, or packed for a CPU.
   if (lora || config.rollout.weights != "exact" || network.on_cpu()) estimate.copies += network.compute_bytes();
   estimate.copies += config.rollout.staleness * (lora ? network.trained_bytes() : network.compute_bytes());
@@ -144,44 +215,63 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
     estimate.copies += network.trained_bytes();
     estimate.optimizer *= 2;
   }
-  estimate.kv_cache = kv_cache;
-
-  // A decode step takes two operations per weight and sequence, and reads all weights and the KV cache.
-  const auto sampling_seconds = [&](int64_t prompt_count, int64_t samples) {
-    const int64_t sequences = prompt_count * samples, concurrent = std::min(config.rollout.max_sequences, sequences);
-    if (sequences == 0) return 0.0;
-    const double step =
-        std::max(2 * network.parameters() * static_cast<double>(concurrent) / speed.flops,
-                 (static_cast<double>(network.compute_bytes()) + 0.5 * static_cast<double>(kv_cache)) / speed.bytes);
-    const double steps =
-        static_cast<double>(completion) * static_cast<double>(sequences) / static_cast<double>(concurrent);
-    return steps * (step + network.launch_seconds()) +
-           2 * network.parameters() * static_cast<double>(prompt_count * prompt_tokens) / speed.flops;
-  };
-  estimate.rollout_seconds = sampling_seconds(config.train.prompts_per_step, config.rollout.samples_per_prompt);
-  estimate.evaluation_seconds = sampling_seconds(held_out, config.eval.samples);
-  // One forward pass for the reference and for recomputed log-probs; a separate critic has values and an update.
-  double passes = static_cast<double>(config.train.epochs) * network.passes();
-  passes +=
-      (needs.reference_logp ? 1 : 0) + (needs.recomputed_logp ? 1 : 0) + (config.critic.has_separate_body() ? 4 : 0);
-  const double batches = static_cast<double>(
-      std::max<int64_t>(config.updates_per_step(), tokens / std::max<int64_t>(1, config.train.tokens_per_batch)));
-  estimate.update_seconds = network.seconds(passes, static_cast<double>(tokens), batches);
+  const RolloutPlan plan = plan_rollout(sizes);
+  estimate.sampler = network.logits(std::max(plan.training, plan.evaluation));
+  estimate.kv_cache = plan.kv_cache_bytes;
+  estimate.samples_while_training = config.rollout.staleness > 0;
   return estimate;
 }
 
-StepEstimate estimate_sft_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
-                               const SftSizes& rows, const DeviceSpeed& speed) {
-  const NetworkCost network(config, shape, type, speed);
-  const double tokens = rows.mean_rows_per_update * rows.mean_tokens_per_row,
-               max_tokens = rows.max_rows_per_update * rows.mean_tokens_per_row;
-  const auto batches = [&](double count) {
-    return std::ceil(count / static_cast<double>(config.train.tokens_per_batch));
+MemoryEstimate estimate_sft_memory(const RunSizes& sizes) {
+  const SftSizes rows = sizes.supervised.value_or(SftSizes());
+  return NetworkCost(sizes).memory(std::llround(rows.max_rows_per_update * rows.mean_tokens_per_row),
+                                   /*eight_bit_moments=*/false);
+}
+
+MemoryEstimate estimate_run_memory(const RunSizes& sizes) {
+  const Config& config = sizes.config;
+  std::optional<MemoryEstimate> largest;
+  const auto include = [&](const MemoryEstimate& phase) {
+    if (!largest || phase.bytes() > largest->bytes()) largest = phase;
   };
-  StepEstimate estimate = network.memory(static_cast<int64_t>(max_tokens), /*eight_bit_moments=*/false);
-  estimate.update_seconds = network.seconds(network.passes(), tokens, batches(tokens));
-  estimate.evaluation_seconds = network.seconds(1, rows.held_out_tokens, batches(rows.held_out_tokens));
+  if (sizes.supervised || !config.has_rl()) include(estimate_sft_memory(sizes));
+  if (config.has_rl())
+    include(estimate_memory(
+        sizes, make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference)
+                   .requirements()));
+  return *largest;
+}
+
+TimeEstimate estimate_time(const RunSizes& sizes, const Requirements& needs, const DeviceSpeed& speed) {
+  const NetworkCost network(sizes);
+  const Config& config = sizes.config;
+  const int64_t kv_cache = plan_rollout(sizes).kv_cache_bytes;
+  TimeEstimate estimate;
+  estimate.rollout = sampling_seconds(sizes, network, config.train.prompts_per_step, config.rollout.samples_per_prompt,
+                                      kv_cache, speed);
+  estimate.evaluation = sampling_seconds(sizes, network, sizes.held_out, config.eval.samples, kv_cache, speed);
+  // One forward pass for the reference and for recomputed log-probs; a separate critic has values and an update.
+  const double passes = static_cast<double>(config.train.epochs) * network.passes() + (needs.reference_logp ? 1 : 0) +
+                        (needs.recomputed_logp ? 1 : 0) + (config.critic.has_separate_body() ? 4 : 0);
+  const auto tokens = static_cast<double>(tokens_per_step(sizes)),
+             updates = static_cast<double>(config.updates_per_step());
+  const double batches = std::max(updates, tokens / static_cast<double>(config.train.tokens_per_batch));
+  const double length = sizes.prompts.mean + static_cast<double>(resolve_max_new_tokens(config));
+  estimate.update = network.pass_seconds(passes, tokens, length, batches, speed) +
+                    network.optimizer_seconds(config.critic.has_separate_body() ? 2 * updates : updates, speed);
   return estimate;
+}
+
+TimeEstimate estimate_sft_time(const RunSizes& sizes, const DeviceSpeed& speed) {
+  const NetworkCost network(sizes);
+  const SftSizes& rows = *sizes.supervised;
+  const auto pass_seconds = [&](double passes, double tokens) {
+    const double batches = std::ceil(tokens / static_cast<double>(sizes.config.train.tokens_per_batch));
+    return network.pass_seconds(passes, tokens, rows.mean_tokens_per_row, batches, speed);
+  };
+  return {.update = pass_seconds(network.passes(), rows.mean_rows_per_update * rows.mean_tokens_per_row) +
+                    network.optimizer_seconds(1, speed),
+          .evaluation = pass_seconds(1, rows.held_out_tokens)};
 }
 
 }  // namespace keel

@@ -378,9 +378,7 @@ std::string describe_run(const Config& user_config, Run& run) {
 
 Explanation explain(const Config& user_config, Console& console) {
   Config config = user_config;
-  const bool is_here = config.run.device != "cuda" || has_gpu();
-  const at::Device device = is_here ? open_run_device(config.run, console) : at::Device(at::kCUDA, 0);
-  const std::string device_name = is_here ? describe_device(device) : "a GPU that this machine does not have";
+  const at::Device device = open_run_device(config.run, console);
   const ModelConfig shape = starting_model_config(config);
   const Objective objective =
       make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
@@ -388,19 +386,15 @@ Explanation explain(const Config& user_config, Console& console) {
   const RunSizes sizes{config,         shape,          compute_type(config.run.precision, device),
                        device,         inputs.lengths, inputs.held_out,
                        inputs.sft_rows};
-  const std::string model =
-      describe_model(config, shape, inputs.adapter, sizes.type, device_name) + describe_saving(config, inputs.saved_as);
-  Explanation explanation;
+  const std::string model = describe_model(config, shape, inputs.adapter, sizes.type, describe_device(device)) +
+                            describe_saving(config, inputs.saved_as);
+  const DeviceSpeed speed = measure_device_speed(device, sizes.type);
+  Explanation explanation{
+      .resources = {memory_resource(sizes, estimate_run_memory(sizes)), disk_resource(sizes, inputs.saved_as)}};
   std::string estimate;
-  if (is_here) {
-    explanation.resources = {memory_resource(sizes, estimate_run_memory(sizes)), disk_resource(sizes, inputs.saved_as)};
-    for (const Resource& resource : explanation.resources) estimate += describe_resource(resource);
-    const DeviceSpeed speed = measure_device_speed(device, sizes.type);
-    estimate += config.has_rl() ? describe_time(sizes, objective.requirements(), speed)
-                                : describe_supervised_time(sizes, speed);
-  } else {
-    estimate = entry("memory", "about " + format_bytes(estimate_run_memory(sizes).bytes()) + " of the GPU");
-  }
+  for (const Resource& resource : explanation.resources) estimate += describe_resource(resource);
+  estimate +=
+      config.has_rl() ? describe_time(sizes, objective.requirements(), speed) : describe_supervised_time(sizes, speed);
   const std::string recomputed = objective.requirements().recomputed_logp ? " and those recomputed by the trainer" : "";
   explanation.text = !config.has_rl()
                          ? model + inputs.supervised

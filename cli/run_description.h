@@ -24,8 +24,8 @@ std::string describe_run(const Config& config, Run& run);
 
 /// The text of --explain, and the resources that it compares with this machine.
 struct Explanation {
-  std::string text;
-  std::vector<Resource> resources = {};  // empty if the run's device is not on this machine
+  std::string text = "";
+  std::vector<Resource> resources;
 };
 
 /// Describes a run in more detail without loading weights, for --explain. Throws the errors that starting it would

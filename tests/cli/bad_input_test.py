@@ -199,8 +199,14 @@ class ImpossibleSettings(support.Test):
         self.refused("train.prompts_per_step", "4611686018427387904", train={"prompts_per_step": 4611686018427387904})
 
     def test_a_model_that_does_not_fit_the_memory_is_refused_before_the_run_exists(self):
-        self.refused("hidden_size 1048576", "GiB", "choose a smaller model", model={"hidden_size": 1 << 20, "heads": 8})
-        self.refused("layers 65536", "GiB", model={"hidden_size": 1 << 14, "heads": 8, "layers": 65536})
+        for model in ({"hidden_size": 1 << 20, "heads": 8}, {"hidden_size": 1 << 14, "heads": 8, "layers": 65536}):
+            self.refused("memory: the run needs about", "TiB", "this machine has", "available", "choose a smaller model", model=model)
+            self.assert_refused(train(self.folder / "run", "--explain", model=model), 2, "memory: the run needs about")
+
+    def test_checkpoints_that_do_not_fit_the_disk_are_refused_before_the_run_exists(self):
+        sections = {"train": {"steps": 10**9}, "checkpoint": {"every": 1, "keep": 10**9}}
+        self.refused("disk: the run needs about", "checkpoints of", "available", "lower checkpoint.keep", **sections)
+        self.assert_refused(train(self.folder / "run", "--explain", **sections), 2, "disk: the run needs about")
 
     def test_unused_positions_take_no_memory(self):
         self.assert_exit(train(self.folder / "run", sft={"steps": 0}, train={"steps": 1}, eval={"prompts": 0},
@@ -268,6 +274,8 @@ class ImpossibleSettings(support.Test):
         # values, 2 layers, 2 heads of 8 numbers, 4 bytes.
         self.assertIn("16 sequences at a time, at most 208.0 KiB of KV cache with prompts of up to 11 tokens", result.stdout)
         few = train(self.folder / "run", "--explain", rollout={"max_sequences": 3}, run={"precision": "bf16"})
+        self.assertRegex(result.stdout, r"memory +about .*; this machine has .* available: fits")
+        self.assertRegex(result.stdout, r"disk +about .*; the disk of .* has .* available: fits")
         self.assertIn("3 sequences at a time, at most 48.0 KiB", few.stdout)  # 3 x (3 + 1) blocks; in float32 on a CPU
         greedy = train(self.folder / "run", "--explain", eval={"temperature": 0, "samples": 4, "every": 2})
         self.assertIn("10 prompts x 4 samples, greedy (all equal); every 2 steps", greedy.stdout)

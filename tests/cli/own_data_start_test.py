@@ -41,12 +41,15 @@ class OwnDataStart(own_files.Test):
         self.assert_exit(result, 0)
         start = result.stdout[:result.stdout.index("self-test")]
         config = json.loads((self.model / "config.json").read_text())
+        rows = [json.loads(line) for line in self.data.read_text().splitlines()]
+        longest = max(len(row["prompt"].split()) for row in rows)  # the tokenizer splits at spaces
+        self.assertLess(longest + 8, config["max_position_embeddings"])
         self.assertNotRegex(start, r"\bk = |\bsupport = ")  # only top-K divergences use it
         for part in ("dppo_tv: g = min(r, ratio_cap) A", "low = 0.11, high = 0.12", "group_mean; aggregation seq_mean_token_sum_norm by 8",
                      str(self.model), f"llama, {config['num_hidden_layers']} layers, width 16, vocabulary {config['vocab_size']}",
                      "parameters, float32, cpu", str(self.data), "20 rows", "read as: verl",
                      f"0.5 x python:{self.reward} + 2 x stopped", "3 prompts x 2 samples = 6 completions; 1 update of 6 completions",
-                     "learning rate 0.01", "sample, temperature 1", "  seed        0\n", "the model's own weights", str(self.folder / "run")):
+                     f"prompts of up to {longest} tokens", "learning rate 0.01", "sample, temperature 1", "  seed        0\n", "the model's own weights", str(self.folder / "run")):
             self.assertIn(part, start)
         resumed = self.train("run", "--resume", reward={"functions": [f"python:{self.reward}", "stopped"], "weights": [0.5, 2]},
                              train={"steps": 2, "prompts_per_step": 3}, objective={"delta_low": 0.11, "delta_high": 0.12})

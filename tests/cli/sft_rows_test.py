@@ -57,7 +57,7 @@ class SftRows(own_rows.Test):
     def test_estimates_time_and_memory(self):
         result = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "sft.data_epochs=20", "sft.batch=7", "sft.eval_every=5", "--explain")
         self.assert_exit(result, 0)
-        self.assertRegex(result.stdout, r"memory +about .* weights, .* gradients and moments, .* activations of one micro-batch, plus the program itself")
+        self.assertRegex(result.stdout, r"memory +about .*: fits\n +.* weights, .* gradients and moments, .* activations of one micro-batch, .* the program itself")
         self.assertRegex(result.stdout, r"time +an update of about .* here, 5 measurements of the loss at about .* each, all about ")
         rows = [sum(len(f"{message['role']}\n{message['content']}") + 3 for message in talk) - 1 for talk in TALKS]  # one token per byte, two role tokens per message
         self.assertIn(f"assuming rows of {round(sum(rows) / len(rows))} tokens", result.stdout)

@@ -5,57 +5,96 @@
 namespace keel {
 namespace {
 
-TEST(StepEstimate, AnEvaluationTakesAsLongAsARolloutWithEquallyManyCompletions) {
-  Config config;
-  config.run.device = "cpu";
-  config.rollout.max_sequences = 8;  // the same concurrency in both
-  config.train.prompts_per_step = 4;
-  config.rollout.samples_per_prompt = 2;
-  config.eval.samples = 2;
-  ModelConfig shape;
-  shape.num_hidden_layers = 2;
-  shape.hidden_size = 64;
-  shape.vocab_size = 100;
-  const auto estimate = [&](int64_t held_out) {
-    return estimate_step(config, shape, at::kFloat, {}, /*prompt_tokens=*/10, held_out, /*kv_cache=*/1 << 20,
-                         {.flops = 1e9, .bytes = 1e9});
-  };
-  EXPECT_GT(estimate(4).rollout_seconds, 0);
-  EXPECT_DOUBLE_EQ(estimate(4).evaluation_seconds, estimate(4).rollout_seconds);
-  EXPECT_DOUBLE_EQ(estimate(400).evaluation_seconds, 100 * estimate(4).rollout_seconds);
-  EXPECT_EQ(estimate(0).evaluation_seconds, 0);
+/// A model of 2 layers: 64 wide, 4 heads of 16 with 2 of keys and values, 128 in the MLP, 100 tokens.
+class StepEstimate : public testing::Test {
+ protected:
+  StepEstimate() {
+    shape_.num_hidden_layers = 2;
+    shape_.hidden_size = 64;
+    shape_.num_attention_heads = 4;
+    shape_.num_key_value_heads = 2;
+    shape_.head_dim = 16;
+    shape_.intermediate_size = 128;
+    shape_.vocab_size = 100;
+    config_.rollout.max_sequences = 8;  // the same concurrency in training and evaluations
+    config_.rollout.max_new_tokens = 10;
+    config_.train.prompts_per_step = 4;
+    config_.rollout.samples_per_prompt = 2;
+    config_.eval.samples = 2;
+  }
+
+  RunSizes sizes(int64_t held_out = 0) const {
+    return {config_, shape_, at::kFloat, at::kCPU, {.longest = 20, .mean = 10}, held_out};
+  }
+  TimeEstimate time(int64_t held_out) const { return estimate_time(sizes(held_out), {}, {.flops = 1e9, .bytes = 1e9}); }
+  MemoryEstimate memory() const { return estimate_memory(sizes(), {}); }
+
+  Config config_;
+  ModelConfig shape_;
+};
+
+TEST_F(StepEstimate, AnEvaluationTakesAsLongAsARolloutWithEquallyManyCompletions) {
+  EXPECT_GT(time(4).rollout, 0);
+  EXPECT_DOUBLE_EQ(time(4).evaluation, time(4).rollout);
+  EXPECT_NEAR(time(400).evaluation, 100 * time(4).rollout, time(4).rollout);
+  EXPECT_EQ(time(0).evaluation, 0);
+}
+
+// A token keeps 4 x 64 + 3 x 64 + 4 x 32 + 3 x 128 floats in each of 2 layers, and 100 logits. A step has 8 completions
+// of 10 tokens after 4 prompts of 10.
+TEST_F(StepEstimate, MemoryIsTheLargerOfSamplingAndTrainingNextToTheWeights) {
+  const int64_t weights = 4 * shape_.parameter_count();
+  EXPECT_EQ(memory().weights, weights);
+  EXPECT_EQ(memory().optimizer, 3 * weights);
+  EXPECT_EQ(memory().copies, weights);  // packed for the CPU
+  EXPECT_EQ(memory().activations, 120 * (4 * 2 * 960 + 4 * 100));
+  EXPECT_EQ(memory().sampler, 8 * 4 * 100);
+  EXPECT_EQ(memory().kv_cache, plan_rollout(sizes()).kv_cache_bytes);
+  EXPECT_EQ(memory().bytes() - memory().persistent_bytes(), memory().activations);
+  config_.rollout.max_new_tokens = 8;
+  config_.train.tokens_per_batch = 1;
+  EXPECT_EQ(memory().bytes() - memory().persistent_bytes(), memory().kv_cache + memory().sampler);
+  config_.rollout.staleness = 1;
+  EXPECT_EQ(memory().copies, 2 * weights);
+  EXPECT_EQ(memory().bytes() - memory().persistent_bytes(),
+            memory().kv_cache + memory().sampler + memory().activations);
+}
+
+// 8 completions of at most 10 tokens after 4 prompts of at most 20: 8 x 1 and 4 x 2 blocks of 16 tokens, each with keys
+// and values of 2 heads of 16 floats in 2 layers.
+TEST_F(StepEstimate, TheKvCacheHoldsTheLongestPromptOfTheRowsOnce) {
+  EXPECT_EQ(plan_rollout(sizes()).kv_cache_bytes, (8 * 1 + 4 * 2) * 16 * 2 * 2 * 16 * 2 * 4);
 }
 
 // 6 operations per weight and token, forward and backward; 16 bytes per weight with its gradient and moments.
-TEST(StepEstimate, ASupervisedUpdateHasNoSamplerAndCostsThreeForwardPasses) {
-  Config config;
-  config.run.device = "cpu";
-  ModelConfig shape;
-  shape.num_hidden_layers = 2;
-  shape.hidden_size = 64;
-  shape.vocab_size = 100;
+TEST_F(StepEstimate, ASupervisedUpdateHasNoSamplerAndCostsThreeForwardPasses) {
   SftSizes rows{
       .mean_rows_per_update = 4, .max_rows_per_update = 4, .mean_tokens_per_row = 1000, .held_out_tokens = 4000};
-  const auto estimate = [&] {
-    return estimate_sft_step(config, shape, at::kFloat, rows, {.flops = 1e6, .bytes = 1e9});
+  const auto with_rows = [&] {
+    RunSizes run = sizes();
+    run.supervised = rows;
+    return run;
   };
-  const auto weights = static_cast<double>(shape.parameter_count());
-  EXPECT_EQ(estimate().weights + estimate().optimizer, 16 * shape.parameter_count());
-  EXPECT_EQ(estimate().copies + estimate().kv_cache, 0);
-  EXPECT_EQ(estimate().rollout_seconds, 0);
-  EXPECT_GE(estimate().update_seconds, 6 * weights * 4000 / 1e6);
-  EXPECT_LE(estimate().update_seconds, 2 * 6 * weights * 4000 / 1e6);
-  EXPECT_NEAR(estimate().update_seconds, 3 * estimate().evaluation_seconds, 1e-3);
-  const StepEstimate whole = estimate();
+  const auto memory = [&] { return estimate_sft_memory(with_rows()); };
+  const auto time = [&] { return estimate_sft_time(with_rows(), {.flops = 1e6, .bytes = 1e12}); };
+  const auto weights = static_cast<double>(shape_.parameter_count());
+  EXPECT_EQ(memory().weights + memory().optimizer, 16 * shape_.parameter_count());
+  EXPECT_EQ(memory().copies + memory().kv_cache + memory().sampler, 0);
+  EXPECT_EQ(time().rollout, 0);
+  EXPECT_GE(time().update, 6 * weights * 4000 / 1e6);
+  EXPECT_LE(time().update, 2 * (6 * weights + 3 * 4 * 64 * 2 * 500) * 4000 / 1e6);
+  EXPECT_NEAR(time().update, 3 * time().evaluation, 1e-3);
+  const double whole = time().update;
+  const int64_t activations = memory().activations;
   rows.mean_rows_per_update = 2;  // the last update is smaller
-  EXPECT_NEAR(estimate().update_seconds, whole.update_seconds / 2, 1e-3);
-  EXPECT_EQ(estimate().activations, whole.activations);
+  EXPECT_NEAR(time().update, whole / 2, 1e-3);
+  EXPECT_EQ(memory().activations, activations);
   rows.mean_rows_per_update = 4;
-  config.train.recompute_activations = true;
-  EXPECT_NEAR(estimate().update_seconds, whole.update_seconds * 4 / 3, 1e-3);
-  EXPECT_LT(estimate().activations, whole.activations);
-  config.train.tokens_per_batch = 100;
-  EXPECT_LT(estimate().activations, whole.activations / 10);
+  config_.train.recompute_activations = true;
+  EXPECT_NEAR(time().update, whole * 4 / 3, 1e-3);
+  EXPECT_LT(memory().activations, activations);
+  config_.train.tokens_per_batch = 100;
+  EXPECT_LT(memory().activations, activations / 10);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ void summarize(Evaluation& result, std::span<const Prompt> prompts) {
   const double count = static_cast<double>(result.rollouts.size());
   result.length_mean = length / count;
   result.truncated = truncated / count;
-  result.statistics = evaluation_statistics(group_by_problem(prompts, result), result.is_accuracy);
+  result.statistics = evaluation_statistics(group_by_problem(prompts, result));
   result.mean = result.statistics.all.measures.front().estimate.mean;
 }
 

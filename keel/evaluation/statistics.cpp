@@ -1,8 +1,10 @@
 #include "keel/evaluation/statistics.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
@@ -87,15 +89,41 @@ std::vector<NamedMeasure> list_measures(int64_t samples, std::span<const int64_t
   return measures;
 }
 
-/// `are_fractions`: each value is the fraction of correct trials.
-Estimate make_estimate(std::span<const double> values, bool are_fractions, int64_t trials) {
-  if (values.empty()) return {};
-  return {.mean = moments_of(values).mean,
-          .interval = are_fractions ? std::optional(fraction_interval(values, trials)) : mean_interval(values),
-          .prompts = static_cast<int64_t>(values.size())};
+/// The two values of a reward, low < high.
+struct TwoValues {
+  double low, high;
+};
+
+/// Returns the only two values that the rewards have. Rewards that are all 0 or all 1 count as rewards of 0 and 1. Two
+/// other values need a third sample, because any two samples have at most two values.
+std::optional<TwoValues> find_two_values(std::span<const PromptSamples* const> prompts) {
+  std::set<double> values;
+  size_t samples = 0;
+  for (const PromptSamples* prompt : prompts)
+    for (const double reward : prompt->rewards) {
+      values.insert(reward);
+      if (values.size() > 2) return std::nullopt;
+      ++samples;
+    }
+  if (std::ranges::all_of(values, [](double value) { return value == 0 || value == 1; })) return TwoValues{0, 1};
+  if (values.size() < 2 || samples < 3) return std::nullopt;
+  return TwoValues{*values.begin(), *values.rbegin()};
 }
 
-SourceStatistics summarize(const std::string& source, std::span<const PromptSamples* const> prompts, bool is_binary) {
+/// The interval of the mean of a reward with only these two values: that of the fraction of the higher one, scaled.
+Interval two_value_interval(std::span<const PromptSamples* const> prompts, const TwoValues& values, int64_t trials) {
+  std::vector<double> fractions;
+  for (const PromptSamples* prompt : prompts)
+    if (!prompt->rewards.empty())
+      fractions.push_back(static_cast<double>(std::ranges::count(prompt->rewards, values.high)) /
+                          static_cast<double>(prompt->rewards.size()));
+  const auto [low, high] = fraction_interval(fractions, trials);
+  return {std::lerp(values.low, values.high, low), std::lerp(values.low, values.high, high)};
+}
+
+/// `all_values`: of the rewards of all sources, if they have only two.
+SourceStatistics summarize(const std::string& source, std::span<const PromptSamples* const> prompts,
+                           const std::optional<TwoValues>& all_values) {
   SourceStatistics result{.source = source, .prompts = static_cast<int64_t>(prompts.size()), .measures = {}};
   if (prompts.empty()) return result;
   result.samples = (*std::ranges::min_element(prompts, {}, &PromptSamples::samples))->samples;
@@ -105,14 +133,22 @@ SourceStatistics summarize(const std::string& source, std::span<const PromptSamp
     result.unscored += prompt->unscored;
     rows.push_back(compute_measures(*prompt, ks));
   }
+  const std::optional<TwoValues> values = all_values ? all_values : find_two_values(prompts);
   const std::vector<NamedMeasure> measures = list_measures(result.samples, ks);
   for (size_t i = 0; i < measures.size(); ++i) {
     std::vector<double> prompt_values;
     for (const MeasureValues& row : rows)
       if (row[i]) prompt_values.push_back(*row[i]);
-    const bool is_average = i == 0;
-    result.measures.push_back(
-        {measures[i].name, make_estimate(prompt_values, !is_average || is_binary, result.samples / measures[i].k)});
+    const int64_t trials = result.samples / measures[i].k;
+    Estimate estimate{.prompts = static_cast<int64_t>(prompt_values.size())};
+    if (!prompt_values.empty()) {
+      const bool is_average = i == 0;
+      estimate.mean = moments_of(prompt_values).mean;
+      estimate.interval = !is_average ? fraction_interval(prompt_values, trials)
+                          : values    ? two_value_interval(prompts, *values, trials)
+                                      : mean_interval(prompt_values);
+    }
+    result.measures.push_back({measures[i].name, estimate});
   }
   return result;
 }
@@ -160,7 +196,7 @@ double majority_at_k(std::span<const int64_t> classes, std::span<const double> s
   return sum / static_cast<double>(blocks);
 }
 
-EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts, bool is_binary) {
+EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts) {
   std::vector<PromptSamples> collected;
   for (const ScoredPrompt& prompt : prompts) collected.push_back(collect_samples(prompt));
   std::vector<std::string> sources;
@@ -172,8 +208,9 @@ EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts
     same_source.push_back(&prompt);
     all.push_back(&prompt);
   }
-  EvaluationStatistics result{.all = summarize("", all, is_binary), .sources = {}};
-  for (const std::string& source : sources) result.sources.push_back(summarize(source, by_source[source], is_binary));
+  const std::optional<TwoValues> values = find_two_values(all);
+  EvaluationStatistics result{.all = summarize("", all, values), .sources = {}};
+  for (const std::string& source : sources) result.sources.push_back(summarize(source, by_source[source], values));
   return result;
 }
 

@@ -30,7 +30,7 @@ struct ScoredPrompt {
 
 struct Estimate {
   double mean = 0;
-  std::optional<Interval> interval = {};  // none if the variance is unknown: equal rewards that are not 0 or 1
+  std::optional<Interval> interval = {};  // none if the variance is unknown: equal rewards other than 0 and 1
   int64_t prompts = 0;                    // prompts in the mean; 0: the mean is undefined
 };
 
@@ -64,9 +64,9 @@ std::vector<int64_t> answer_classes(std::span<const FinalAnswer> answers);
 /// decides whether it is solved. A block without answers counts as 0.
 double majority_at_k(std::span<const int64_t> classes, std::span<const double> solved, int64_t k);
 
-/// The measures over all prompts and per source; n is the minimum number of samples in each. `is_binary`: rewards
-/// are 1 or 0 by definition, so that the mean is a fraction.
-EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts, bool is_binary);
+/// The measures over all prompts and per source; n is the minimum number of samples in each. If the rewards have only
+/// two values, the interval of their mean is Wilson's, from the fraction of the higher value.
+EvaluationStatistics evaluation_statistics(std::span<const ScoredPrompt> prompts);
 
 /// {"prompts": 500, "samples": 8, "unjudged": 0, "pass@1": {"mean": 0.5, "low": 0.45, "high": 0.55}, ...}; a measure
 /// without prompts is null, one that excludes some prompts has the key "prompts", and low and high are null without an

@@ -80,13 +80,6 @@ void expect_interval(const Evaluation& result, const Interval& expected) {
   EXPECT_NEAR(result.interval()->second, expected.second, 1e-12);
 }
 
-/// Student's interval for a mean of ones and zeros, because the range of the function is unknown.
-Interval students(double ones, double count) {
-  const double mean = ones / count;
-  const double half = student_t(static_cast<int64_t>(count) - 1) * std::sqrt(mean * (1 - mean) / (count - 1));
-  return {mean - half, mean + half};
-}
-
 TEST(Evaluation, MatchesCountsFromTheTokens) {
   const RolloutEngine& policy = tiny_policy();
   const std::vector<Prompt> prompts = prompts_for(policy.tokenizer(), 200, false);
@@ -105,7 +98,7 @@ TEST(Evaluation, MatchesCountsFromTheTokens) {
   EXPECT_NEAR(result.mean, static_cast<double>(right) / 200, 1e-12);
   EXPECT_NEAR(result.truncated, static_cast<double>(cut) / 200, 1e-12);
   EXPECT_NEAR(result.length_mean, static_cast<double>(tokens) / 200, 1e-9);
-  expect_interval(result, students(static_cast<double>(right), 200));
+  expect_interval(result, wilson_interval(static_cast<double>(right), 200));
 
   EvaluationRequest at_once = request;
   at_once.max_sequences = 1000;
@@ -214,7 +207,7 @@ TEST(Evaluation, ExcludesAndCountsUnscoredCompletions) {
   for (size_t i = 0; i < 200; i += 2) right += is_right(result.rollouts[i]);
   EXPECT_GT(right, 0);
   EXPECT_NEAR(result.mean, right / 100, 1e-12);
-  expect_interval(result, students(right, 100));
+  expect_interval(result, wilson_interval(right, 100));
   Json row;
   write_evaluation(result, row);
   EXPECT_EQ(row["eval/unjudged"], 100);

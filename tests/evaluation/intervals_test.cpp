@@ -100,7 +100,7 @@ std::vector<ScoredPrompt> prompts_with(const std::vector<std::vector<double>>& r
 TEST(EvaluationIntervals, HaveAWidthForEveryMeasureIfAllPromptsAgree) {
   const std::vector<std::vector<double>> cases = {{1}, {0}, {1, 1, 1, 1}, {0, 0, 0, 0}, {1, 0, 1, 0}};
   for (const std::vector<double>& samples : cases) {
-    const EvaluationStatistics statistics = evaluation_statistics(prompts_with(std::vector(4, samples)), true);
+    const EvaluationStatistics statistics = evaluation_statistics(prompts_with(std::vector(4, samples)));
     for (const auto& [name, estimate] : statistics.all.measures) {
       SCOPED_TRACE(name);
       ASSERT_TRUE(estimate.interval);
@@ -113,17 +113,53 @@ TEST(EvaluationIntervals, HaveAWidthForEveryMeasureIfAllPromptsAgree) {
 
 TEST(EvaluationIntervals, AreMissingForEqualRewardsOfUnknownRange) {
   const EvaluationStatistics statistics =
-      evaluation_statistics(prompts_with(std::vector(4, std::vector{0.25, 0.25})), false);
+      evaluation_statistics(prompts_with(std::vector(4, std::vector{0.25, 0.25})));
   EXPECT_FALSE(statistics.all.measures[0].estimate.interval);  // avg@2: the range of the rewards is unknown
   EXPECT_TRUE(statistics.all.measures[1].estimate.interval);   // pass@1: solved or not
   const Json json = to_json(statistics.all);
   EXPECT_TRUE(json["avg@2"]["low"].is_null() && json["avg@2"]["high"].is_null());
   EXPECT_EQ(json["avg@2"]["mean"], 0.25);
   EXPECT_THAT(to_table(statistics), testing::HasSubstr("0.2500 none: all rewards are equal"));
-  // A reward of unknown range that is always 1 is not a fraction of right answers.
-  const auto ones = prompts_with(std::vector(4, std::vector{1.0, 1.0}));
-  EXPECT_FALSE(evaluation_statistics(ones, false).all.measures[0].estimate.interval);
-  EXPECT_TRUE(evaluation_statistics(ones, true).all.measures[0].estimate.interval);
+}
+
+Interval mean_reward_interval(const std::vector<std::vector<double>>& rewards) {
+  return evaluation_statistics(prompts_with(rewards)).all.measures[0].estimate.interval.value();
+}
+
+TEST(EvaluationIntervals, AreThoseOfFractionsForRewardsWithTwoValues) {
+  std::vector<std::vector<double>> rewards(96, {0.0});
+  for (size_t i = 0; i < 3; ++i) rewards[i] = {1.0};
+  expect_near(mean_reward_interval(rewards), 0.010684070371201171, 0.08788679324536978);  // 3 of 96
+  // Of -1 and 1, the higher one in 1 of 4 prompts: twice the interval of 1 of 4, minus 1.
+  expect_near(mean_reward_interval({{-1}, {1}, {-1}, {-1}}), -0.9088254783805989, 0.3987163148351962);
+  // Samples of one prompt are clustered, as in FractionInterval.UsesTheEffectiveTrialsFromTheSpreadOfThePrompts: the
+  // fractions of 2 are those, so that the interval is 3 times theirs, minus 1.
+  expect_near(mean_reward_interval({{2, -1, -1, 2},
+                                    {2, -1, -1, -1},
+                                    {2, 2, 2, 2},
+                                    {2, 2, 2, -1},
+                                    {-1, -1, -1, -1},
+                                    {2, -1, -1, 2},
+                                    {2, 2, 2, 2},
+                                    {2, 2, 2, -1}}),
+              -0.05393077839994409, 1.4678486834085254);
+  // Rewards that are all 0 or all 1 count as rewards of 0 and 1.
+  expect_near(mean_reward_interval({{0, 0}, {0, 0}, {0, 0}, {0, 0}}), 0, 0.4898908364545974);
+  expect_near(mean_reward_interval({{1}, {1}, {1}, {1}}), 0.5101091635454025, 1);
+}
+
+TEST(EvaluationIntervals, AreStudentsForRewardsWithOtherValues) {
+  expect_near(mean_reward_interval({{0.25}, {0.5}, {1.5}, {-2}}), -2.2881473841329396, 2.4131473841329396);
+  // Two samples are too few to know the values of a reward: 0.5 +- 12.706204736174694 x 0.2.
+  expect_near(mean_reward_interval({{0.3}, {0.7}}), -2.0412409472349388, 3.0412409472349388, 1e-6);
+}
+
+TEST(EvaluationIntervals, UseTheTwoValuesOfAllSources) {
+  std::vector<ScoredPrompt> prompts = prompts_with({{-1}, {-1}, {-1}, {-1}, {1}});
+  prompts.back().source = "words";
+  // The source "sums" has no 1, but the other has: 0 of 4.
+  expect_near(evaluation_statistics(prompts).sources[0].measures[0].estimate.interval.value(), -1,
+              2 * 0.4898908364545974 - 1);
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ std::vector<double> means(const SourceStatistics& source) {
 }
 
 TEST(EvaluationStatistics, MatchHandComputedValues) {
-  const auto [all, result] = evaluation_statistics(two_sources(), false);
+  const auto [all, result] = evaluation_statistics(two_sources());
   ASSERT_EQ(result.size(), 2u);
   std::vector<std::string> names;
   for (const auto& measure : result[0].measures) names.push_back(measure.name);
@@ -143,7 +143,7 @@ TEST(EvaluationStatistics, MatchHandComputedValues) {
   EXPECT_EQ(means(result[1]), (std::vector<double>{0.25, 0, 0, 0, 0, 0}));  // 0.5 or more would be solved
   EXPECT_EQ(all.prompts, 3);
   EXPECT_NEAR(means(all)[0], 1.25 / 3, 1e-12);
-  EXPECT_TRUE(evaluation_statistics({}, false).sources.empty());
+  EXPECT_TRUE(evaluation_statistics({}).sources.empty());
 }
 
 TEST(EvaluationStatistics, ExcludeUnscoredSamples) {
@@ -151,7 +151,7 @@ TEST(EvaluationStatistics, ExcludeUnscoredSamples) {
       scored("math", {kUnscored, 1, 0, 1}, {"5", "4", "5", "4"}),  // c = 2 of n = 3; the block {4 5}, 4 is first
       scored("math", {kUnscored, kUnscored, 0, kUnscored}, {"1", "1", "1", "1"}),
       scored("talk", {kUnscored, kUnscored, kUnscored, kUnscored}, {"1", "1", "1", "1"})};
-  const auto [all, sources] = evaluation_statistics(prompts, true);
+  const auto [all, sources] = evaluation_statistics(prompts);
   EXPECT_EQ(all.unscored, 8);
   EXPECT_EQ(sources[0].unscored, 4);
   // avg: (2/3 + 0) / 2; pass@1 the same; pass@2 and maj@2: only the first prompt; no prompt has 4 samples.
@@ -177,7 +177,7 @@ TEST(EvaluationStatistics, ExcludeUnscoredSamples) {
 
 TEST(EvaluationStatistics, DistinguishASourceCalledAllFromAllSources) {
   const std::vector<ScoredPrompt> prompts = {scored("all", {1}, {"1"}), scored("rest", {0}, {"1"})};
-  const auto [all, sources] = evaluation_statistics(prompts, true);
+  const auto [all, sources] = evaluation_statistics(prompts);
   EXPECT_EQ(to_json(all)["avg@1"]["mean"], 0.5);
   EXPECT_EQ(to_json(sources[0])["avg@1"]["mean"], 1);
   const std::string table = to_table({all, sources});
@@ -186,7 +186,7 @@ TEST(EvaluationStatistics, DistinguishASourceCalledAllFromAllSources) {
 }
 
 TEST(EvaluationStatistics, AreWrittenAsJsonAndAsATable) {
-  const EvaluationStatistics result = evaluation_statistics(two_sources(), false);
+  const EvaluationStatistics result = evaluation_statistics(two_sources());
   const Json math = to_json(result.sources[0]), all = to_json(result.all);
   EXPECT_EQ(math["pass@1"]["mean"], 0.5);
   EXPECT_EQ(to_json(result.sources[1])["prompts"], 1);
@@ -200,7 +200,7 @@ TEST(EvaluationStatistics, AreWrittenAsJsonAndAsATable) {
 TEST(EvaluationStatistics, HaveMeasuresForEachSourcesNumberOfSamples) {
   const std::vector<ScoredPrompt> uneven = {scored("a", {1, 0, 0, 0}, {"1", "2", "3", "4"}),
                                             scored("a", {1, 1, 0}, {"1", "1", "2"}), scored("b", {0}, {"1"})};
-  const auto [all, sources] = evaluation_statistics(uneven, true);
+  const auto [all, sources] = evaluation_statistics(uneven);
   // Source a: avg@3 is (1/4 + 2/3) / 2; pass@2: (1 - 3/6 + 1) / 2.
   EXPECT_EQ(sources[0].samples, 3);
   EXPECT_NEAR(to_json(sources[0])["avg@3"]["mean"].get<double>(), 11.0 / 24, 1e-12);

@@ -55,6 +55,14 @@ Spread compute_spread(const std::vector<double>& values) {
   return {median, kMadToSigma * compute_median(distances)};
 }
 
+/// The standard deviation of noise around a level that may change: from the median absolute difference of consecutive
+/// values, to which a single fall contributes only one.
+double noise_deviation(const std::vector<double>& values) {
+  std::vector<double> differences;
+  for (size_t i = 1; i < values.size(); ++i) differences.push_back(std::fabs(values[i] - values[i - 1]));
+  return kMadToSigma / std::sqrt(2.0) * compute_median(differences);
+}
+
 std::vector<ChartPoint> finite_points(const RunData& run, const char* key) {
   std::vector<ChartPoint> points = metric_curve(run, "rl", key);
   std::erase_if(points, [](const ChartPoint& point) { return !is_plottable(point.y); });
@@ -100,12 +108,13 @@ std::optional<BandCheck> check_metric(const RunData& run, const WatchedMetric& w
   return check;
 }
 
-/// Checks the reward. Its band has only a low edge, half of the best mean of five steps so far.
+/// Checks the reward from the sixth step on, because many collapses are early. Its band has only a low edge, half of the
+/// best mean of five steps so far.
 std::optional<BandCheck> check_reward(const RunData& run, size_t baseline_steps) {
   std::vector<ChartPoint> points = finite_points(run, "reward/mean");
   if (points.size() < static_cast<size_t>(kMinStepsForHealth)) return std::nullopt;
   baseline_steps = std::min(baseline_steps, points.size() / 2);
-  const double noise = kDeviations / 2 * compute_spread(first_values(points, baseline_steps)).deviation;
+  const double noise = kDeviations / 2 * noise_deviation(first_values(points, baseline_steps));
   std::vector<double> lows;
   double sum = 0, best = -kInfinite;
   for (size_t i = 0; i < points.size(); ++i) {
@@ -114,8 +123,22 @@ std::optional<BandCheck> check_reward(const RunData& run, size_t baseline_steps)
     if (i + 1 >= kRewardWindow) best = std::max(best, sum / kRewardWindow);
   }
   BandCheck check{"reward/mean", "Reward", lows.back(), kInfinite};
-  find_departure(check, points, baseline_steps, [&](size_t i) { return std::pair(lows[i], kInfinite); });
+  find_departure(check, points, kRewardWindow, [&](size_t i) { return std::pair(lows[i], kInfinite); });
   return check;
+}
+
+/// Finds the first evaluation whose interval is below that of the one before. Compares only evaluations of the same rows
+/// and reward with an interval each.
+std::optional<EvaluationFall> find_evaluation_fall(const RunData& run) {
+  if (!run.changes.empty()) return std::nullopt;
+  const std::vector<EvalPoint> evals = summarize(run).evals;
+  for (size_t i = 1; i < evals.size(); ++i) {
+    const EvalPoint &before = evals[i - 1], &after = evals[i];
+    const bool comparable = before.subset == after.subset && before.is_accuracy == after.is_accuracy;
+    const bool have_intervals = before.low < before.high && after.low < after.high;
+    if (comparable && have_intervals && after.high < before.low) return EvaluationFall{before, after};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -123,6 +146,7 @@ std::optional<BandCheck> check_reward(const RunData& run, size_t baseline_steps)
 Health check_health(const RunData& run) {
   Health health;
   health.steps = std::ranges::count(run.metrics, "rl", &MetricRow::phase);
+  health.evaluation_fall = find_evaluation_fall(run);
   if (health.steps < kMinStepsForHealth) return health;
   health.baseline_steps = std::clamp<int64_t>(health.steps / 5, 10, 50);
   const auto baseline = static_cast<size_t>(health.baseline_steps);

@@ -22,12 +22,19 @@ struct BandCheck {
   std::optional<Departure> departure = {};  // the first of three consecutive steps outside
 };
 
+/// A held-out score whose 95 % interval is below that of the evaluation before.
+struct EvaluationFall {
+  EvalPoint before, after;
+};
+
 struct Health {
   int64_t steps = 0, baseline_steps = 0;  // RL steps, and those that define the bands; 0: too few steps
   std::vector<BandCheck> checks = {};     // sorted by the step of departure
+  std::optional<EvaluationFall> evaluation_fall = {};  // the first
 
   /// The metric that left its band first, if any.
   const BandCheck* first() const { return !checks.empty() && checks[0].departure ? &checks[0] : nullptr; }
+  bool has_warning() const { return first() != nullptr || evaluation_fall.has_value(); }
 };
 
 inline constexpr int64_t kMinStepsForHealth = 20;

@@ -17,7 +17,7 @@ std::string band_text(double low, double high) {
   return format_number(low) + " to " + format_number(high);
 }
 
-std::string verdict(const Health& health) {
+std::string band_verdict(const Health& health) {
   if (health.baseline_steps == 0)
     return "Too few RL steps for a verdict: " + format_count(health.steps) + " of " + format_count(kMinStepsForHealth) +
            ".";
@@ -26,6 +26,29 @@ std::string verdict(const Health& health) {
   return escape_html(first->name) + " left its band first, at step " + format_count(first->departure->step) + ": " +
          format_number(first->departure->value) + ", band " + band_text(first->departure->low, first->departure->high) +
          ".";
+}
+
+/// "45.0 % [41.0 %, 49.0 %] at step 20".
+std::string evaluation_text(const EvalPoint& eval) {
+  EvalPoint low = eval, high = eval;
+  low.mean = eval.low;
+  high.mean = eval.high;
+  return format_mean(eval) + " [" + format_mean(low) + ", " + format_mean(high) + "] at step " +
+         format_count(eval.step);
+}
+
+std::string verdict(const Health& health) {
+  const std::string bands = band_verdict(health);
+  if (!health.evaluation_fall) return bands;
+  const auto& [before, after] = *health.evaluation_fall;
+  return "Held-out " + std::string(after.name()) + " fell from " + evaluation_text(before) + " to " +
+         evaluation_text(after) + ". " + bands;
+}
+
+/// The verdict as a paragraph, with `more` at its end.
+std::string verdict_paragraph(const Health& health, const std::string& more) {
+  return "<p class=\"verdict" + std::string(health.has_warning() ? " bad" : "") + "\">" + verdict(health) + more +
+         "</p>";
 }
 
 /// Sorted by the step of departure.
@@ -89,8 +112,7 @@ int64_t nearest_recorded_step(const RunData& run, int64_t step) {
 
 std::string run_health(const RunData& run, size_t index) {
   const Health health = check_health(run);
-  std::string out =
-      "<p class=\"verdict" + std::string(health.first() != nullptr ? " bad" : "") + "\">" + verdict(health) + "</p>";
+  std::string out = verdict_paragraph(health, "");
   if (health.baseline_steps == 0) return out;
   out +=
       "<p class=\"note\">Bands come from the run’s first " + plural(health.baseline_steps, "RL step") +
@@ -117,9 +139,8 @@ std::string run_health(const RunData& run, size_t index) {
 
 std::string health_line(const RunData& run) {
   const Health health = check_health(run);
-  if (health.baseline_steps == 0) return "";
-  return "<p class=\"verdict" + std::string(health.first() != nullptr ? " bad" : "") + "\">" + verdict(health) +
-         " <a href=\"#health\">Health</a></p>";
+  if (health.baseline_steps == 0 && !health.has_warning()) return "";
+  return verdict_paragraph(health, " <a href=\"#health\">Health</a>");
 }
 
 std::string health_page(const std::vector<RunData>& runs) {

@@ -82,7 +82,7 @@ std::string samples_section(const RunData& run, size_t max_samples, bool expande
 std::string trust_region_page(const std::vector<RunData>& runs);
 std::string mismatch_page(const std::vector<RunData>& runs);
 std::string health_page(const std::vector<RunData>& runs);
-/// The health verdict in one line; empty for too few steps.
+/// The health verdict in one line; empty for too few steps without a warning.
 std::string health_line(const RunData& run);
 
 /// Notes on missing, unread or damaged token records.

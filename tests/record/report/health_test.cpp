@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
+#include <vector>
 
 namespace keel {
 namespace {
@@ -54,6 +56,22 @@ TEST(Health, ReportsTheFirstMetricThatLeftItsBand) {
   EXPECT_FALSE(health.checks[2].departure->recovered);
 }
 
+// A baseline of 10 steps, 5 of them after the fall: their median deviation would allow any reward.
+TEST(Health, FindsAFallOfTheRewardWithinTheBaseline) {
+  const RunData run = run_of(50, [](int step, MetricRow& row) { row.values["reward/mean"] = step >= 6 ? 0.1 : 0.4; });
+  const BandCheck* first = check_health(run).first();
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->departure->step, 6);
+  EXPECT_NEAR(first->departure->low, 0.2, 1e-12);
+}
+
+// 0.5 and 0.1 in turn: the differences are 0.4, so that the band is 3 * 1.4826 * 0.4 / sqrt(2) = 1.26 wide.
+TEST(Health, AllowsANoisyReward) {
+  const RunData run =
+      run_of(50, [](int step, MetricRow& row) { row.values["reward/mean"] = step % 8 < 4 && step % 2 ? 0.5 : 0.1; });
+  EXPECT_EQ(check_health(run).first(), nullptr);
+}
+
 TEST(Health, AllowsARisingReward) {
   const RunData run = run_of(100, [](int step, MetricRow& row) {
     row.values["reward/mean"] = step / 100.0;
@@ -62,6 +80,32 @@ TEST(Health, AllowsARisingReward) {
     row.values["mismatch/abs_prob_mean"] = 1e-7 * (1 + step);
   });
   EXPECT_EQ(check_health(run).first(), nullptr);
+}
+
+/// Ten RL steps after each evaluation; an evaluation is {mean, low, high}.
+RunData run_with_evaluations(const std::vector<std::array<double, 3>>& evaluations) {
+  RunData run;
+  for (int step = 0; const auto& [mean, low, high] : evaluations) {
+    run.metrics.push_back({"eval", step, {{"eval/accuracy", mean}, {"eval/low", low}, {"eval/high", high}}});
+    for (int i = 0; i < 10; ++i) run.metrics.push_back({"rl", ++step, {{"reward/mean", 0.5}}});
+  }
+  return run;
+}
+
+TEST(Health, FindsAFallOfTheHeldOutScore) {
+  RunData run =
+      run_with_evaluations({{0.45, 0.41, 0.49}, {0.40, 0.36, 0.44}, {0.31, 0.27, 0.35}, {0.2, 0.17, 0.24}});
+  const Health health = check_health(run);
+  EXPECT_EQ(health.first(), nullptr);
+  EXPECT_TRUE(health.has_warning());
+  ASSERT_TRUE(health.evaluation_fall);  // the intervals at 0 and 10 overlap; those at 10 and 20 do not
+  EXPECT_EQ(health.evaluation_fall->before.step, 10);
+  EXPECT_EQ(health.evaluation_fall->after.step, 20);
+  run.metrics[22].subset = "4 of 9 rows";  // other rows: compares none with this one
+  EXPECT_FALSE(check_health(run).has_warning());
+  const RunData none = run_with_evaluations({{1, 1, 1}, {0.31, 0.27, 0.35}});  // equal rewards have no interval
+  EXPECT_FALSE(check_health(none).has_warning());
+  EXPECT_FALSE(check_health(run_with_evaluations({{0.3, 0.2, 0.4}, {0.9, 0.8, 0.95}})).has_warning());
 }
 
 TEST(Health, NeedsEnoughSteps) {

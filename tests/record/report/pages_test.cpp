@@ -97,6 +97,23 @@ TEST(Pages, ShowTheMetricThatLeftItsBandWithSamples) {
   EXPECT_TRUE(contains(render_report({run_of_steps("quick", 7)}), "Too few RL steps for a verdict: 7 of 20."));
 }
 
+TEST(Pages, ShowAFallOfTheHeldOutScoreAsAWarning) {
+  for (const int steps : {40, 7}) {
+    RunData run = run_of_steps("quick", steps);
+    const auto evaluation = [](int step, double mean, double low, double high) {
+      return MetricRow{"eval", step, {{"eval/accuracy", mean}, {"eval/low", low}, {"eval/high", high}}};
+    };
+    run.metrics.insert(run.metrics.begin(), evaluation(0, 0.45, 0.41, 0.49));
+    run.metrics.push_back(evaluation(steps, 0.31, 0.27, 0.35));
+    const std::string html = render_report({run});
+    EXPECT_EQ(occurrences(html, "<p class=\"verdict bad\">Held-out accuracy fell from 45.0 % [41.0 %, 49.0 %] at step 0 "
+                                "to 31.0 % [27.0 %, 35.0 %] at step " +
+                                    std::to_string(steps) + ". "),
+              2u);  // and on the overview
+    EXPECT_FALSE(contains(html, "<p class=\"verdict\">"));
+  }
+}
+
 TEST(Pages, DrawABandForSeeds) {
   RunData first = run_of_steps("grpo-1", 3), second = run_of_steps("grpo-2", 3), other = run_of_steps("drpo-1", 3);
   second.used["run.seed"] = "2";

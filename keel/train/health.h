@@ -15,8 +15,11 @@ namespace keel {
 // Thresholds of the alarms. Steps with only equal rewards per prompt, or only truncated completions, always count.
 constexpr int64_t kAlarmSteps = 20;         // consecutive RL steps before an alarm
 constexpr double kMinEntropy = 0.01;        // policy/entropy in nats
-constexpr double kMinRewardFraction = 0.5;  // of the best mean reward over kAlarmSteps steps
+constexpr double kMinRewardFraction = 0.5;  // of the best mean reward over kAlarmSteps steps, or of the first steps
 constexpr double kMaxMismatch = 0.01;       // mismatch/abs_prob_mean at equal weights
+constexpr int64_t kEarlyWindow = 5;         // steps whose reward is compared with that of the first steps
+constexpr int64_t kFirstPrompts = 64;       // the first steps are at most kEarlyWindow, or have this many prompts
+constexpr int64_t kEarlySteps = 40;         // later, means over kAlarmSteps steps are compared
 constexpr int64_t kMaxSkippedUpdates = 3;   // consecutive skipped updates before the run stops
 
 /// Stops the run (exit code 4) after too many consecutive skipped updates.
@@ -31,7 +34,7 @@ void require_finite_weights(const MasterWeights& policy, const MasterWeights* cr
 std::optional<std::string> explain_missing_update(const StepMetrics& metrics);
 
 /// Counts the signs that a run does not learn or gets worse. Returns a sentence for each sign that has lasted
-/// kAlarmSteps steps or a multiple of them.
+/// kAlarmSteps steps or a multiple of them, and for a collapse of the reward in the first kEarlySteps steps.
 std::vector<std::string> health_alarms(const StepMetrics& metrics, const Config& config, HealthCounts& counts);
 
 }  // namespace keel

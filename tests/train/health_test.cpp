@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "keel/core/files/file.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/run.h"
@@ -117,6 +120,111 @@ TEST_F(HealthAlarms, WarnOfARewardCollapse) {
   counts_ = {};
   EXPECT_THAT(window(-1), IsEmpty());
   EXPECT_THAT(window(-9), IsEmpty());
+}
+
+/// A step of 16 prompts with rewards from `lowest` to 1.
+StepMetrics early_step(double mean, double lowest = 0, int64_t prompts = 16) {
+  StepMetrics metrics = good_step();
+  metrics.rollouts.reward_mean = mean;
+  metrics.rollouts.reward_min = lowest;
+  metrics.rollouts.reward_max = 1;
+  metrics.rollouts.scored_prompts = prompts;
+  return metrics;
+}
+
+/// The first step with an early alarm in these mean rewards, or 0.
+int64_t early_alarm_step(const std::vector<double>& means, double lowest = 0, int64_t prompts = 16,
+                         std::string* text = nullptr) {
+  HealthCounts counts;
+  for (size_t i = 0; i < means.size(); ++i)
+    for (const std::string& alarm : health_alarms(early_step(means[i], lowest, prompts), {}, counts))
+      if (alarm.find("less than half of that of the first") != std::string::npos) {
+        if (text != nullptr) *text = alarm;
+        return static_cast<int64_t>(i) + 1;
+      }
+  return 0;
+}
+
+/// `steps` rewards of 0.5, then of `fallen` up to step 60.
+std::vector<double> fall_after(size_t steps, double fallen) {
+  std::vector<double> means(60, fallen);
+  std::fill_n(means.begin(), steps, 0.5);
+  return means;
+}
+
+TEST(EarlyCollapse, IsNoticedWithinTenStepsOfTheFall) {
+  // The first steps are 4, since these have 64 prompts. Windows end at steps 9, 14, 19, ...
+  for (size_t good = 4; good <= 25; ++good) {
+    const int64_t step = early_alarm_step(fall_after(good, 0.1));
+    EXPECT_GT(step, static_cast<int64_t>(good));
+    EXPECT_LE(step, static_cast<int64_t>(good) + 10);
+  }
+  // Also during the first steps: they have a mean of 0.275, of which 0.05 is less than half.
+  EXPECT_EQ(early_alarm_step(fall_after(2, 0.05)), 9);
+  // 256 prompts in a step: the first step is the reference.
+  EXPECT_EQ(early_alarm_step(fall_after(1, 0.1), 0, 256), 6);
+}
+
+// Wilson's intervals (scipy 1.17): 0.1 of 80 prompts, and 0.5 of 64.
+TEST(EarlyCollapse, IsReportedWithItsIntervals) {
+  std::string text;
+  EXPECT_EQ(early_alarm_step(fall_after(4, 0.1), 0, 16, &text), 9);
+  EXPECT_THAT(text, HasSubstr("the mean reward of the last 5 steps is 0.100 [0.052, 0.185], less than half of that of "
+                              "the first 4 steps, 0.500 [0.381, 0.619] (95 % intervals)"));
+}
+
+TEST(EarlyCollapse, IsAFallBelowHalfAndBeyondTheIntervals) {
+  EXPECT_EQ(early_alarm_step(fall_after(4, 0.26)), 0);
+  // With 2 prompts in a step the intervals are those of 5 of 10 and 1 of 10: [0.237, 0.763] and [0.018, 0.404].
+  EXPECT_EQ(early_alarm_step(fall_after(5, 0.1), 0, 2), 0);
+  EXPECT_EQ(early_alarm_step(fall_after(4, 0.26), 0, 256), 0);
+  // Half is measured from the lowest reward if it is negative: (0.5 + -1) / 2 = -0.25.
+  EXPECT_EQ(early_alarm_step(fall_after(4, -0.2), -1), 0);
+  EXPECT_EQ(early_alarm_step(fall_after(4, -0.4), -1), 9);
+  EXPECT_EQ(early_alarm_step(std::vector<double>(60, 0.0)), 0);
+  // A single alarm, and none of later falls, which windows of kAlarmSteps steps find.
+  EXPECT_EQ(early_alarm_step(fall_after(41, 0)), 0);
+}
+
+/// The fraction of 500 simulated runs of 40 steps with an early alarm, though the policy is constant. `agreeing`: all 8
+/// samples of a prompt have the same reward, else each is drawn on its own from the prompt's rate, uniform in
+/// [0, 2 rate].
+double early_alarm_rate(double rate, int64_t prompts, bool agreeing) {
+  constexpr int kRuns = 500, kSamples = 8;
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> uniform;
+  int alarms = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<double> means(kEarlySteps);
+    for (double& mean : means) {
+      for (int64_t prompt = 0; prompt < prompts; ++prompt) {
+        const double p = agreeing ? uniform(random) < rate : 2 * rate * uniform(random);
+        for (int sample = 0; sample < kSamples; ++sample) mean += agreeing ? p : uniform(random) < p;
+      }
+      mean /= static_cast<double>(prompts * kSamples);
+    }
+    alarms += early_alarm_step(means, 0, prompts) > 0;
+  }
+  return alarms / static_cast<double>(kRuns);
+}
+
+TEST(EarlyCollapse, IsSeldomReportedForAConstantPolicy) {
+  for (const int64_t prompts : {2, 8, 32})
+    for (const double rate : {0.05, 0.1, 0.3, 0.5}) {
+      EXPECT_LE(early_alarm_rate(rate, prompts, false), 0.002) << rate << " " << prompts;
+      EXPECT_LE(early_alarm_rate(rate, prompts, true), 0.03) << rate << " " << prompts;
+    }
+}
+
+TEST(EarlyCollapse, IsNoticedAlsoAfterTheCountsWereSavedAndRestored) {
+  TrainState state;
+  const std::vector<double> means = fall_after(7, 0.1);
+  std::vector<size_t> alarms;
+  for (size_t i = 0; i < 30; ++i) {
+    state = state_from_json(to_json(state), "state.json");
+    if (!health_alarms(early_step(means[i]), {}, state.rl.health).empty()) alarms.push_back(i + 1);
+  }
+  EXPECT_EQ(alarms, std::vector<size_t>{14});  // steps 5 to 9 have a mean of 0.34
 }
 
 TEST(Run, SavesAndStopsOnAnAlarmAndKeepsCountingWhenResumed) {

@@ -29,7 +29,7 @@ constexpr const char *kRun = "run", *kFormat = "format";  // in manifest.json
 constexpr std::string_view kNamePrefix = "step-";
 constexpr std::string_view kFormatName = "keel checkpoint ";
 /// Increases with any change of the files or of the fields in state.json. Only this version can be resumed.
-constexpr int64_t kFormatVersion = 4;
+constexpr int64_t kFormatVersion = 5;
 
 /// Fails for checkpoints of other format versions, before a missing field would.
 void require_current_format(const std::filesystem::path& checkpoint) {

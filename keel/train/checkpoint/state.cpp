@@ -34,6 +34,15 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("reward_window_steps", s.rl.health.reward_steps);
   visitor("reward_window_sum", s.rl.health.reward_sum);
   visitor("best_reward", s.rl.health.best_reward);
+  visitor("early_reward_steps", s.rl.health.early_steps);
+  visitor("first_reward_steps", s.rl.health.first_rewards.steps);
+  visitor("first_reward_prompts", s.rl.health.first_rewards.prompts);
+  visitor("first_reward_mean", s.rl.health.first_rewards.mean);
+  visitor("recent_reward_steps", s.rl.health.recent_rewards.steps);
+  visitor("recent_reward_prompts", s.rl.health.recent_rewards.prompts);
+  visitor("recent_reward_mean", s.rl.health.recent_rewards.mean);
+  visitor("min_reward", s.rl.health.min_reward);
+  visitor("max_reward", s.rl.health.max_reward);
   visitor("base_checksum", s.base_checksum);
   visitor("adapter_apart", s.rl.adapter_apart);
   visitor("best_metric", s.best, &BestEvaluation::metric);
@@ -127,6 +136,13 @@ bool TrainState::update_best(const Json& row, const std::string& metric) {
   if (!std::isfinite(value) || (best && best->metric == metric && value <= best->value)) return false;
   best = BestEvaluation{metric, value, step()};
   return true;
+}
+
+void RewardWindow::add(double reward_mean, int64_t scored_prompts) {
+  ++steps;
+  if (scored_prompts == 0) return;
+  prompts += scored_prompts;
+  mean += (reward_mean - mean) * static_cast<double>(scored_prompts) / static_cast<double>(prompts);
 }
 
 Json to_json(const TrainState& state) {

@@ -12,12 +12,23 @@ namespace keel {
 
 enum class Phase { kSft, kRl, kDone };
 
+/// The mean reward of consecutive steps.
+struct RewardWindow {
+  int64_t steps = 0, prompts = 0;  // prompts: with a reward
+  double mean = 0;                 // over the prompts
+
+  void add(double reward_mean, int64_t scored_prompts);
+};
+
 /// Consecutive steps with each sign of bad training (keel/train/health.h).
 struct HealthCounts {
   int64_t low_entropy = 0, equal_rewards = 0, all_truncated = 0, high_mismatch = 0;
   int64_t reward_steps = 0;  // in the current window of rewards
   double reward_sum = 0;     // of their mean rewards
   double best_reward = 0;    // maximum mean reward of a window so far, at least 0
+  int64_t early_steps = 0;   // steps checked for an early collapse
+  RewardWindow first_rewards = {}, recent_rewards = {};
+  double min_reward = 0, max_reward = 0;  // of 0 and all early completions so far
 };
 
 /// Progress of the supervised phase.

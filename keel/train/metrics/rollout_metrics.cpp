@@ -48,10 +48,15 @@ RolloutMetrics compute_rollout_metrics(std::span<const Rollout> rollouts, int64_
   if (const std::vector<double> rewards = known_rewards(rollouts); !rewards.empty()) {
     metrics.reward_mean = mean(rewards);
     metrics.reward_std = sample_deviation(rewards);
+    metrics.reward_min = std::ranges::min(rewards);
+    metrics.reward_max = std::ranges::max(rewards);
   }
   double equal_groups = 0, truncated = 0;
-  for (size_t begin = 0; begin < rollouts.size(); begin += group)
-    equal_groups += equal_rewards(rollouts.subspan(begin, group)) ? 1 : 0;
+  for (size_t begin = 0; begin < rollouts.size(); begin += group) {
+    const std::span<const Rollout> samples = rollouts.subspan(begin, group);
+    equal_groups += equal_rewards(samples) ? 1 : 0;
+    metrics.scored_prompts += std::ranges::any_of(samples, &Rollout::has_reward) ? 1 : 0;
+  }
   for (const Rollout& rollout : rollouts) {
     metrics.length_max = std::max(metrics.length_max, static_cast<double>(rollout.tokens.trained_count()));
     truncated += rollout.finish == Finish::kLength ? 1 : 0;

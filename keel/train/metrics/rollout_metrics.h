@@ -11,6 +11,8 @@ namespace keel {
 /// Rewards and lengths of the completions of a step.
 struct RolloutMetrics {
   std::optional<double> reward_mean = {}, reward_std = {};  // of the rollouts with a reward, if any
+  std::optional<double> reward_min = {}, reward_max = {};   // of the same rollouts
+  int64_t scored_prompts = 0;                               // groups with a reward
   double zero_std_groups = 0;                               // fraction of the groups whose rewards are all equal
   double length_mean = 0, length_max = 0;                   // tokens
   double truncated = 0;                                     // fraction of the completions

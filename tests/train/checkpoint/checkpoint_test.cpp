@@ -417,9 +417,9 @@ TEST_F(CheckpointTest, AFailedSaveLeavesOnlyTheOldCheckpoints) {
 TEST_F(CheckpointTest, OtherFormatVersionsAreRefused) {
   const std::filesystem::path path = save(7), manifest = path / "manifest.json";
   const std::string bytes = read_file(manifest), own = Json::parse(bytes).at("format");
-  EXPECT_EQ(own, "keel checkpoint 4");
+  EXPECT_EQ(own, "keel checkpoint 5");
   for (const auto& [format, whose] :
-       {std::pair{"keel checkpoint 2", "an older Keel"}, {"keel checkpoint 5", "a newer Keel"}}) {
+       {std::pair{"keel checkpoint 2", "an older Keel"}, {"keel checkpoint 6", "a newer Keel"}}) {
     std::string other = bytes;
     write_atomically(manifest, other.replace(other.find(own), own.size(), format));
     EXPECT_THAT(error_of(3, [&] { load_checkpoint(path, at::kCPU); }),

@@ -13,6 +13,7 @@
 #include "keel/core/files/replaceable.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
+#include "keel/core/shell_words.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/data/dataset.h"
@@ -123,6 +124,15 @@ EvaluatedModel load_named_model(const std::string& name, const EvalArguments& ar
   return {describe_with_adapter(name, adapter), std::move(model)};
 }
 
+/// Rejects a run folder that does not exist: the numbers would be those of the model before training.
+void require_run_folder(const Config& config) {
+  if (is_folder(config.run.dir)) return;
+  const std::string& start = config.model.path;
+  fail(ExitCode::kBadInput, "run.dir: there is no folder ", config.run.dir, ", so there is no checkpoint to evaluate. ",
+       "Fix: name a run with run.dir=FOLDER or a model with --model MODEL",
+       start.empty() ? "" : "; model.path=" + shell_word(start) + " evaluates the model before training");
+}
+
 /// Loads the model of --model, else the newest valid checkpoint of the run, else the run's starting model.
 EvaluatedModel load_evaluated_model(const EvalArguments& arguments, Config& config, at::Device device,
                                     bool use_starting_model, Console& messages) {
@@ -130,6 +140,7 @@ EvaluatedModel load_evaluated_model(const EvalArguments& arguments, Config& conf
   if (!name.empty() && arguments.adapter.empty() && !config.lora.adapter.empty())
     messages.line("lora.adapter of the configuration is not applied to " + name + "; use --adapter");
   if (name.empty() && !use_starting_model) {
+    require_run_folder(config);
     std::vector<std::string> notes;
     name = newest_checkpoint(std::filesystem::path(config.run.dir) / "checkpoints", notes).string();
     for (const std::string& note : notes) messages.warning(note);
@@ -291,6 +302,7 @@ void require_writable_samples(const EvalArguments& arguments) {
 ExitCode evaluate_command(EvalArguments arguments) {
   Console console, messages(stderr, arguments.quiet);
   require_samples_file_name(arguments.samples);
+  arguments.config = config_file(arguments.config);
   const ConfigTree tree = read_settings(arguments.config, arguments.overrides);
   std::vector<std::string> notes;
   reject_training_sampling(tree);
@@ -350,7 +362,7 @@ CommandHandler add_eval(CommandLine& line) {
   Command command = line.add("eval", "Evaluate on held-out prompts: pass@k, avg@k and maj@k");
   command
       .option("CONFIG", arguments->config,
-              "Configuration file, YAML or JSON, with the sections data or task, reward and eval")
+              "Configuration file, YAML or JSON, with the sections data or task, reward and eval; or the folder of a run")
       .required()
       .files()
       .settings();
@@ -359,7 +371,7 @@ CommandHandler add_eval(CommandLine& line) {
       .option(
           "--model", arguments->model,
           "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run (default: "
-          "the newest checkpoint in run.dir, else model.path)")
+          "the newest checkpoint in run.dir; a run without a checkpoint: model.path)")
       .files();
   command
       .option("--adapter", arguments->adapter,

@@ -132,6 +132,11 @@ void print_result(const std::optional<RunData>& data, const Config& config, cons
 
 }  // namespace
 
+std::string config_file(const std::string& name) {
+  const std::filesystem::path config = std::filesystem::path(name) / "config.yaml";
+  return is_folder(name) && path_exists(config) ? config.string() : name;
+}
+
 ConfigTree read_settings(const std::string& file, const std::vector<std::string>& settings) {
   const bool is_setting = file.find('=') != std::string::npos && !path_exists(file);
   std::vector<std::string> assignments;

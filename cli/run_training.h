@@ -26,6 +26,9 @@ inline constexpr const char* kWatchHelp =
 ExitCode run_training(const Config& config, StartMode mode, Console& console, bool serve_report,
                       const AcceptedChanges& accepted = {});
 
+/// Returns the config.yaml of a run's folder; other names are returned unchanged.
+std::string config_file(const std::string& name);
+
 /// Reads a configuration file and applies key=value settings. `file` may be the first setting instead.
 ConfigTree read_settings(const std::string& file, const std::vector<std::string>& settings);
 

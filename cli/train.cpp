@@ -60,6 +60,7 @@ CommandHandler add_training(CommandLine& line, const char* name, const char* hel
   });
   return [arguments, convert] {
     Console console(stdout, arguments->quiet);
+    arguments->config = config_file(arguments->config);
     std::vector<std::string> notes;
     const ConfigTree tree = convert(read_settings(arguments->config, arguments->overrides), notes);
     const Config config = load_config(tree, notes);
@@ -83,14 +84,14 @@ CommandHandler add_training(CommandLine& line, const char* name, const char* hel
 
 CommandHandler add_train(CommandLine& line) {
   return add_training(line, "train", "Train with RL, after supervised updates if sft is configured",
-                      "Configuration file, YAML or JSON; or the first setting if there is no file: keel train "
+                      "Configuration file, YAML or JSON, or the folder of a run; or the first setting: keel train "
                       "model=FOLDER data.files='[rows.jsonl]'",
                       [](ConfigTree tree, std::vector<std::string>&) { return tree; });
 }
 
 CommandHandler add_sft(CommandLine& line) {
   return add_training(line, "sft", "Supervised fine-tuning on your rows: messages, or prompt and completion",
-                      "Configuration file, YAML or JSON; or the first setting if there is no file: keel sft "
+                      "Configuration file, YAML or JSON, or the folder of a run; or the first setting: keel sft "
                       "model=FOLDER data.files='[rows.jsonl]' lora.rank=8",
                       to_sft_config);
 }

@@ -95,18 +95,17 @@ struct TwoValues {
 };
 
 /// Returns the only two values that the rewards have. Rewards that are all 0 or all 1 count as rewards of 0 and 1. Two
-/// other values need a third sample, because any two samples have at most two values.
+/// other values need a third prompt, because any two rewards have at most two values.
 std::optional<TwoValues> find_two_values(std::span<const PromptSamples* const> prompts) {
   std::set<double> values;
-  size_t samples = 0;
-  for (const PromptSamples* prompt : prompts)
-    for (const double reward : prompt->rewards) {
-      values.insert(reward);
-      if (values.size() > 2) return std::nullopt;
-      ++samples;
-    }
+  size_t scored_prompts = 0;
+  for (const PromptSamples* prompt : prompts) {
+    values.insert(prompt->rewards.begin(), prompt->rewards.end());
+    if (values.size() > 2) return std::nullopt;
+    scored_prompts += prompt->rewards.empty() ? 0 : 1;
+  }
   if (std::ranges::all_of(values, [](double value) { return value == 0 || value == 1; })) return TwoValues{0, 1};
-  if (values.size() < 2 || samples < 3) return std::nullopt;
+  if (values.size() < 2 || scored_prompts < 3) return std::nullopt;
   return TwoValues{*values.begin(), *values.rbegin()};
 }
 

@@ -165,8 +165,7 @@ class ConfigurationFile(support.Test):
         self.assert_refused(keel("train", self.folder), 2, str(self.folder), "is a folder")
         self.assertEqual(os.listdir(self.folder), [])
         (self.folder / "config.yaml").write_text("{}")
-        for command in ("train", "eval"):
-            self.assert_refused(keel(command, self.folder), 2, "is a folder", f"this run's is {self.folder / 'config.yaml'}")
+        self.assert_refused(keel("study", self.folder), 2, "is a folder", f"this run's is {self.folder / 'config.yaml'}")
 
     def test_json_and_yaml_are_equivalent(self):
         config = {"run": {"dir": "out"}, "model": {"hidden_size": 16, "heads": 2}}

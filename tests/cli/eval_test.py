@@ -105,6 +105,14 @@ class Eval(support.Test):
         found = json.loads(self.evaluate("--json", **greedy).stdout)
         self.assertEqual((found["temperature"], found["top_p"], found["samples"]), (0, 1, 1))
 
+    def test_the_folder_of_a_run_stands_for_its_configuration(self):
+        named = keel("eval", self.run_folder / "config.yaml", "--json")
+        self.assert_exit(named, 0)
+        self.assertEqual(keel("eval", self.run_folder, "--json").stdout, named.stdout)
+        self.assert_refused(keel("train", self.run_folder), 2, str(self.run_folder), "--resume")
+        self.assert_exit(keel("train", self.run_folder, "--resume", "train.steps=5"), 0)
+        self.assertEqual(metrics(self.run_folder)[-1]["step"], 65)
+
     def test_training_computes_maj_at_k_equally(self):
         samples = self.folder / "samples.jsonl"
         run = self.folder / "again"
@@ -141,7 +149,10 @@ class Eval(support.Test):
 
     def test_invalid_evaluations_are_refused(self):
         self.assert_refused(self.evaluate(eval={"prompts": 0}), 2, "eval.prompts")
-        self.assert_refused(self.evaluate(run={"dir": self.folder / "none"}), 3, "no valid checkpoint", "--model")
+        self.assert_refused(self.evaluate(run={"dir": self.folder / "none"}), 3, f"there is no folder {self.folder / 'none'}", "--model")
+        (self.folder / "empty").mkdir()
+        self.assert_refused(self.evaluate(run={"dir": self.folder / "empty"}), 3, "no valid checkpoint", "--model")
+        (self.folder / "empty").rmdir()
         self.assert_refused(self.evaluate("--model", self.folder / "none"), 3, "none")
         self.assertEqual(sorted(os.listdir(self.folder)), ["run"])
 
@@ -166,11 +177,11 @@ class OwnRows(own_files.Test):
         self.assertAlmostEqual(numbers["often"]["pass@4"]["low"], 0.2187, places=4)
         self.assertAlmostEqual(numbers["often"]["pass@4"]["high"], 0.5449, places=4)
         sections = {"data": {"files": [], "eval_files": [str(often)]}, "eval": {"prompts": 120}}
-        table = support.keel("eval", self.configuration("run", **sections)).stdout
+        table = support.keel("eval", self.configuration("run", **sections), "--model", self.model).stdout
         self.assertIn("data.eval_files: 30 problems in 120 rows\n1 sample of each row, ", table)
         sections["eval"]["prompts"] = 31
         self.assertIn(": 31 of 120 rows (eval.prompts), 30 problems\n",
-                      support.keel("eval", self.configuration("run", **sections)).stdout)
+                      support.keel("eval", self.configuration("run", **sections), "--model", self.model).stdout)
         trained = self.train("run", data={"eval_files": [str(often)]}, eval={"prompts": 120}, train={"steps": 1})
         self.assert_exit(trained, 0)
         self.assertIn("30 problems in 120 rows", trained.stdout + trained.stderr)
@@ -190,9 +201,9 @@ class OwnRows(own_files.Test):
         for names, label in ((("files", "eval_files"), "data.eval_files: 6 of 20 rows (eval.prompts)"),
                             (("files",), "data.files, the training rows: 6 of 20 rows (eval.prompts)")):
             values = {"data": {"files": [], "eval_files": [], **{name: [str(self.data)] for name in names}}}
-            table = support.keel("eval", self.configuration("run", **values))
+            table = support.keel("eval", self.configuration("run", **values), "--model", self.model)
             self.assertIn(f" on {label}\n", table.stdout, table.stderr)
-            found = support.keel("eval", self.configuration("run", **values), "--json")
+            found = support.keel("eval", self.configuration("run", **values), "--model", self.model, "--json")
             self.assertEqual(json.loads(found.stdout)["rows"], label)
 
     def test_a_reward_knows_the_updates_of_the_weights_that_are_evaluated(self):

@@ -57,7 +57,8 @@ class HostileFiles(support.Test):
         config.write_text(json.dumps({"model": {"path": str(self.base)}, "data": {"files": rows, "eval_files": rows},
                                       "rollout": {"max_new_tokens": 1, "samples_per_prompt": 2}, "reward": {"functions": ["exact"]},
                                       "train": {"steps": 1, "prompts_per_step": 1}, "run": {"dir": str(self.folder / "none")}}))
-        return measured(command, config, *settings)
+        start = [f"model.path={self.base}"] if command == "eval" else []
+        return measured(command, config, *start, *settings)
 
     def generate(self, *more):
         return measured("generate", "--model", self.base, "--prompt", "1 +", "--max-new-tokens", "2", *more)

@@ -75,10 +75,16 @@ class Elsewhere(support.Test):
 class MovedProject(own_files.Test):
     def test_an_evaluation_with_a_runs_configuration_uses_the_run_that_contains_it(self):
         self.assert_exit(self.train("old", train={"steps": 1}), 0)
+        none = self.folder / "none"
+        self.assert_refused(keel("eval", self.configuration("none")), 3, f"there is no folder {none}", "run.dir=FOLDER",
+                            f"model.path={self.model} evaluates the model before training")
+        self.assertTrue(keel("eval", self.configuration("none"), f"model.path={self.model}").stdout.startswith(str(self.model)))
+        none.mkdir()
         before = keel("eval", self.configuration("none"))
         self.assert_exit(before, 0)
         self.assertTrue(before.stdout.startswith(str(self.model)), before.stdout)
-        self.assertIn(f"{self.folder}/none has no checkpoint: evaluating the model before training", before.stderr)
+        self.assertIn(f"{none} has no checkpoint: evaluating the model before training", before.stderr)
+        none.rmdir()
         where = keel("eval", self.folder / "old" / "config.yaml")
         self.assertTrue(where.stdout.startswith(f"{self.folder}/old/checkpoints/step-"), where.stdout)
         shutil.copytree(self.folder / "old", self.folder / "copy")

@@ -179,7 +179,8 @@ class OwnDataStart(own_files.Test):
 
     def test_one_prompt_does_not_make_rewards_equal(self):
         one = {"eval": {"prompts": 1, "samples": 4}}
-        for output in (support.keel("eval", self.configuration("run", **one)).stdout, self.train("run", train={"steps": 1}, **one).stdout):
+        for output in (support.keel("eval", self.configuration("run", **one), "--model", self.model).stdout,
+                       self.train("run", train={"steps": 1}, **one).stdout):
             self.assertIn("only one prompt", output)
             self.assertNotIn("equal", output)
 

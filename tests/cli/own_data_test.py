@@ -328,7 +328,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
             bonus = int(sample["prompt"].split()[1])
             self.assertEqual(sample["reward"], None if bonus % 2 else float(bonus == 4), sample)
             self.assertEqual(sample["solved"], None if bonus % 2 else bonus == 4, sample)
-        table = support.keel("eval", self.configuration("run", eval={"prompts": 20, "samples": 2}))
+        table = support.keel("eval", self.configuration("run", eval={"prompts": 20, "samples": 2}), "--model", self.model)
         self.assertIn("16 of 40 completions skipped: no reward function scored them", table.stdout)
         self.assert_exit(self.train("trained", train={"steps": 1}, eval={"prompts": 20}), 0)
         (row, *_) = [row for row in support.metrics(self.folder / "trained") if row["phase"] == "eval"]
@@ -357,7 +357,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
             result = self.evaluate(reward=reward)
             self.assert_exit(result, 0)
             self.assertEqual(result.numbers["avg_is"], name, functions)
-            table = support.keel("eval", self.configuration("run", reward=reward)).stdout
+            table = support.keel("eval", self.configuration("run", reward=reward), "--model", self.model).stdout
             self.assertIn("avg@1 is the accuracy" if name == "accuracy" else "avg@1 is the mean reward", table)
             scored = functions in judges or "math" in functions
             self.assertEqual("solved, for pass@k and maj@k: a reward of at least 0.5" in table, not scored, table)
@@ -403,7 +403,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
                                                        "files_without": []})
         self.assertEqual(result.numbers["all"]["prompts"], 4)
         self.assertRegex(result.stderr, r"2 prompts skipped: longer than data.max_prompt_tokens, 40;.*rows.jsonl")
-        headline = support.keel("eval", self.configuration("run", data={"files": [], **limit})).stdout
+        headline = support.keel("eval", self.configuration("run", data={"files": [], **limit}), "--model", self.model).stdout
         self.assertIn("on data.eval_files: 4 of 6 rows (2 too long)\n", headline)
         result = self.train("run", train={"steps": 1}, data=dict(limit))
         self.assert_exit(result, 0)

@@ -54,10 +54,12 @@ class Test(support.Test):
         return support.keel("train", self.configuration(run, **more), *flags)
 
     def evaluate(self, *flags, **more):
-        """keel eval of the model on the rows, with every completion; the result also has its metrics and samples."""
+        """keel eval of the model before training on the rows, with every completion; the result also has its metrics and samples."""
         samples = self.folder / "samples.jsonl"
         samples.unlink(missing_ok=True)
         more.setdefault("data", {}).setdefault("files", [])
+        if "--model" not in flags:
+            flags = (f"model.path={more.get('model', {}).get('path', self.model)}", *flags)
         result = support.keel("eval", self.configuration("run", **more), "--json", "--samples", samples, *flags)
         result.numbers = json.loads(result.stdout) if result.stdout else None
         result.samples = support.read_jsonl(samples) if samples.exists() else None

@@ -150,8 +150,8 @@ TEST(EvaluationIntervals, AreThoseOfFractionsForRewardsWithTwoValues) {
 
 TEST(EvaluationIntervals, AreStudentsForRewardsWithOtherValues) {
   expect_near(mean_reward_interval({{0.25}, {0.5}, {1.5}, {-2}}), -2.2881473841329396, 2.4131473841329396);
-  // Two samples are too few to know the values of a reward: 0.5 +- 12.706204736174694 x 0.2.
-  expect_near(mean_reward_interval({{0.3}, {0.7}}), -2.0412409472349388, 3.0412409472349388, 1e-6);
+  // Two prompts are too few to know the values of a reward: 0.5 +- 12.706204736174694 x 0.2.
+  expect_near(mean_reward_interval({{0.3, 0.3}, {0.7, 0.7}}), -2.0412409472349388, 3.0412409472349388, 1e-6);
 }
 
 TEST(EvaluationIntervals, UseTheTwoValuesOfAllSources) {

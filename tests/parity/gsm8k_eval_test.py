@@ -26,11 +26,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "eval.json"
         config.write_text(json.dumps({
-            "model": {"path": str(gguf)}, "data": {"files": [str(data)]}, "reward": {"functions": ["math"]},
-            "rollout": {"max_new_tokens": 160}, "eval": {"prompts": PROBLEMS, "temperature": 0},
-            "run": {"dir": folder + "/none"}}))
+            "data": {"files": [str(data)]}, "reward": {"functions": ["math"]},
+            "rollout": {"max_new_tokens": 160}, "eval": {"prompts": PROBLEMS, "temperature": 0}}))
         samples = pathlib.Path(folder) / "samples.jsonl"
-        out = subprocess.run([KEEL, "eval", str(config), "--json", "--samples", str(samples)], check=True,
+        out = subprocess.run([KEEL, "eval", str(config), "--model", str(gguf), "--json", "--samples", str(samples)], check=True,
                              stdout=subprocess.PIPE, text=True).stdout
         rows = [json.loads(line) for line in samples.read_text().splitlines()]
     answers = [json.loads(line)["answer"] for line in data.read_text().splitlines()[:PROBLEMS]]

@@ -119,7 +119,7 @@ TEST(EvaluationIntervals, AreMissingForEqualRewardsOfUnknownRange) {
   const Json json = to_json(statistics.all);
   EXPECT_TRUE(json["avg@2"]["low"].is_null() && json["avg@2"]["high"].is_null());
   EXPECT_EQ(json["avg@2"]["mean"], 0.25);
-  EXPECT_THAT(to_table(statistics), testing::HasSubstr("0.2500 none: all rewards are equal"));
+  EXPECT_THAT(to_table(statistics), testing::HasSubstr("0.2500   none: all rewards are equal"));
 }
 
 Interval mean_reward_interval(const std::vector<std::vector<double>>& rewards) {

@@ -172,7 +172,7 @@ TEST(EvaluationStatistics, ExcludeUnscoredSamples) {
   EXPECT_EQ(to_json(all)["avg@4"]["mean"], math["avg@4"]["mean"]);
   EXPECT_EQ(to_json(all)["avg@4"]["prompts"], 2);
   const std::string table = to_table({all, sources});
-  EXPECT_THAT(table, HasSubstr("talk 0 avg@4 -\n"));
+  EXPECT_THAT(table, HasSubstr("talk               0  avg@4          -\n"));
 }
 
 TEST(EvaluationStatistics, DistinguishASourceCalledAllFromAllSources) {
@@ -181,8 +181,8 @@ TEST(EvaluationStatistics, DistinguishASourceCalledAllFromAllSources) {
   EXPECT_EQ(to_json(all)["avg@1"]["mean"], 0.5);
   EXPECT_EQ(to_json(sources[0])["avg@1"]["mean"], 1);
   const std::string table = to_table({all, sources});
-  EXPECT_THAT(table, HasSubstr("all 1 avg@1 1.0000"));
-  EXPECT_THAT(table, HasSubstr("all sources 2 avg@1 0.5000"));
+  EXPECT_THAT(table, HasSubstr("all                1  avg@1     1.0000"));
+  EXPECT_THAT(table, HasSubstr("all sources        2  avg@1     0.5000"));
 }
 
 TEST(EvaluationStatistics, AreWrittenAsJsonAndAsATable) {
@@ -194,7 +194,7 @@ TEST(EvaluationStatistics, AreWrittenAsJsonAndAsATable) {
   EXPECT_LE(all["avg@4"]["mean"], all["avg@4"]["high"]);
   const std::string table = to_table(result);
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 19);
-  EXPECT_THAT(table, HasSubstr("math 2 pass@1 0.5000 ["));
+  EXPECT_THAT(table, HasSubstr("math               2  pass@1    0.5000   ["));
 }
 
 TEST(EvaluationStatistics, HaveMeasuresForEachSourcesNumberOfSamples) {

@@ -140,7 +140,6 @@ EvaluatedModel load_evaluated_model(const EvalArguments& arguments, Config& conf
   if (!name.empty() && arguments.adapter.empty() && !config.lora.adapter.empty())
     messages.line("lora.adapter of the configuration is not applied to " + name + "; use --adapter");
   if (name.empty() && !use_starting_model) {
-    require_run_folder(config);
     std::vector<std::string> notes;
     name = newest_checkpoint(std::filesystem::path(config.run.dir) / "checkpoints", notes).string();
     for (const std::string& note : notes) messages.warning(note);
@@ -313,9 +312,11 @@ ExitCode evaluate_command(EvalArguments arguments) {
     fail(ExitCode::kBadConfiguration, "eval.prompts is 0; expected the number of held-out prompts");
 
   const bool use_starting_model = merge_model_settings(arguments, tree, config);
-  if (arguments.model.empty() && !use_starting_model) update_moved_run_dir(arguments.config, tree, config, messages);
+  const bool evaluates_run = arguments.model.empty() && !use_starting_model;
+  if (evaluates_run) update_moved_run_dir(arguments.config, tree, config, messages);
 
   require_writable_samples(arguments);
+  if (evaluates_run) require_run_folder(config);
   const at::Device device = open_run_device(config.run, messages);
   std::string problem_set = choose_prompts(config);
   auto [name, model, updates] = load_evaluated_model(arguments, config, device, use_starting_model, messages);

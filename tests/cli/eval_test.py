@@ -151,7 +151,7 @@ class Eval(support.Test):
         self.assert_refused(self.evaluate(eval={"prompts": 0}), 2, "eval.prompts")
         self.assert_refused(self.evaluate(run={"dir": self.folder / "none"}), 3, f"there is no folder {self.folder / 'none'}", "--model")
         (self.folder / "empty").mkdir()
-        self.assert_refused(self.evaluate(run={"dir": self.folder / "empty"}), 3, "no valid checkpoint", "--model")
+        self.assert_exit(self.evaluate(run={"dir": self.folder / "empty"}), 3, "no valid checkpoint", "--model")
         (self.folder / "empty").rmdir()
         self.assert_refused(self.evaluate("--model", self.folder / "none"), 3, "none")
         self.assertEqual(sorted(os.listdir(self.folder)), ["run"])

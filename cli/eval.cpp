@@ -363,7 +363,7 @@ CommandHandler add_eval(CommandLine& line) {
   Command command = line.add("eval", "Evaluate on held-out prompts: pass@k, avg@k and maj@k");
   command
       .option("CONFIG", arguments->config,
-              "Configuration file, YAML or JSON, with the sections data or task, reward and eval; or the folder of a run")
+              "Configuration file, YAML or JSON, with the sections data or task, reward and eval, or the folder of a run")
       .required()
       .files()
       .settings();

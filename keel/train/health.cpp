@@ -57,15 +57,16 @@ std::string window_text(const RewardWindow& window, const Interval& interval) {
 
 /// Compares each window of kEarlyWindow steps with the first steps of the run. A collapse is a fall below half of their
 /// reward, with intervals that do not overlap. Half is measured from 0, or from the lowest reward if that is negative.
-/// Of simulated runs with a constant success rate, 2 % have an alarm in the worst case, in which all samples of a prompt
-/// agree, and 0.2 % with usual samples (tests/train/health_test.cpp). The evaluation at the start is not a reference,
-/// because its prompts, temperature and length penalties may differ.
+/// Of simulated runs with a constant success rate, 2 % have an alarm in the worst case, in which all samples of a
+/// prompt agree, and 0.2 % with usual samples (tests/train/health_test.cpp). The evaluation at the start is not a
+/// reference, because its prompts, temperature and length penalties may differ.
 std::optional<std::string> early_collapse(const RolloutMetrics& rollouts, HealthCounts& counts) {
   if (counts.early_steps >= kEarlySteps) return std::nullopt;
   counts.min_reward = std::min(counts.min_reward, rollouts.reward_min.value_or(0));
   counts.max_reward = std::max(counts.max_reward, rollouts.reward_max.value_or(0));
   RewardWindow &first = counts.first_rewards, &recent = counts.recent_rewards;
-  const bool is_first = first.steps == counts.early_steps && first.steps < kEarlyWindow && first.prompts < kFirstPrompts;
+  const bool is_first =
+      first.steps == counts.early_steps && first.steps < kEarlyWindow && first.prompts < kFirstPrompts;
   ++counts.early_steps;
   (is_first ? first : recent).add(*rollouts.reward_mean, rollouts.scored_prompts);
   if (is_first || recent.steps < kEarlyWindow) return std::nullopt;
@@ -77,7 +78,8 @@ std::optional<std::string> early_collapse(const RolloutMetrics& rollouts, Health
   counts.early_steps = kEarlySteps;  // one alarm is enough
   return str_cat("the mean reward of the last ", kEarlyWindow, " steps is ", window_text(window, now),
                  ", less than half of that of the first ", first.steps == 1 ? "step" : str_cat(first.steps, " steps"),
-                 ", ", window_text(first, before), " (95 % intervals). Lower optimizer.lr or use a smaller trust region");
+                 ", ", window_text(first, before),
+                 " (95 % intervals). Lower optimizer.lr or use a smaller trust region");
 }
 
 }  // namespace

@@ -108,8 +108,8 @@ std::optional<BandCheck> check_metric(const RunData& run, const WatchedMetric& w
   return check;
 }
 
-/// Checks the reward from the sixth step on, because many collapses are early. Its band has only a low edge, half of the
-/// best mean of five steps so far.
+/// Checks the reward from the sixth step on, because many collapses are early. Its band has only a low edge, half of
+/// the best mean of five steps so far.
 std::optional<BandCheck> check_reward(const RunData& run, size_t baseline_steps) {
   std::vector<ChartPoint> points = finite_points(run, "reward/mean");
   if (points.size() < static_cast<size_t>(kMinStepsForHealth)) return std::nullopt;
@@ -127,8 +127,8 @@ std::optional<BandCheck> check_reward(const RunData& run, size_t baseline_steps)
   return check;
 }
 
-/// Finds the first evaluation whose interval is below that of the one before. Compares only evaluations of the same rows
-/// and reward with an interval each.
+/// Finds the first evaluation whose interval is below that of the one before. Compares only evaluations of the same
+/// rows and reward with an interval each.
 std::optional<EvaluationFall> find_evaluation_fall(const RunData& run) {
   if (!run.changes.empty()) return std::nullopt;
   const std::vector<EvalPoint> evals = summarize(run).evals;

@@ -106,10 +106,11 @@ TEST(Pages, ShowAFallOfTheHeldOutScoreAsAWarning) {
     run.metrics.insert(run.metrics.begin(), evaluation(0, 0.45, 0.41, 0.49));
     run.metrics.push_back(evaluation(steps, 0.31, 0.27, 0.35));
     const std::string html = render_report({run});
-    EXPECT_EQ(occurrences(html, "<p class=\"verdict bad\">Held-out accuracy fell from 45.0 % [41.0 %, 49.0 %] at step 0 "
-                                "to 31.0 % [27.0 %, 35.0 %] at step " +
-                                    std::to_string(steps) + ". "),
-              2u);  // and on the overview
+    const std::string verdict =
+        "<p class=\"verdict bad\">Held-out accuracy fell from 45.0 % [41.0 %, 49.0 %] at step 0 to 31.0 % [27.0 %, "
+        "35.0 %] at step " +
+        std::to_string(steps) + ". ";
+    EXPECT_EQ(occurrences(html, verdict), 2u);  // and on the overview
     EXPECT_FALSE(contains(html, "<p class=\"verdict\">"));
   }
 }

@@ -4,11 +4,11 @@ installed and no network is used."""
 
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "parity"))
@@ -87,15 +87,21 @@ class Machine:
         return folder
 
     def bootstrap(self, *options, user=None, **environment):
-        """Runs it; returns (exit code, output, calls, seconds)."""
+        """Runs it; returns (exit code, output, calls, CPU seconds)."""
         self.file("log")
         for path in [self.folder, *self.folder.rglob("*")] if user else []:
             os.chown(path, user, -1, follow_symlinks=False)
-        start = time.monotonic()
+        start = cpu_seconds()
         done = subprocess.run(["bash", self.project / "scripts/bootstrap.sh", *options], text=True, user=user,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               env={"PATH": str(self.folder / "bin"), "MACHINE": str(self.folder), **environment})
-        return done.returncode, done.stdout, (self.folder / "log").read_text().splitlines(), time.monotonic() - start
+        return done.returncode, done.stdout, (self.folder / "log").read_text().splitlines(), cpu_seconds() - start
+
+
+def cpu_seconds():
+    """CPU time of the ended child processes, which other programs of the machine do not change."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def expect(condition, *what):
@@ -110,7 +116,7 @@ def a_first_call_creates_the_venv_and_a_second_is_silent_and_fast(folder):
     machine.file("no-network")
     later = [machine.bootstrap() for _ in range(3)]
     expect(all(call[:3] == (0, "", []) for call in later), later)
-    expect(min(call[3] for call in later) < 1, "a later call takes a second or more", later)
+    expect(min(call[3] for call in later) < 1, "a later call takes a second of CPU time or more", later)
 
 
 def test_packages_are_installed_once_with_the_same_torch(folder):
@@ -205,11 +211,11 @@ def a_prepared_repository_installs_nothing(folder):
         (machine.folder / "bin" / name).chmod(0o755)
     for name in ("dpkg-query", "python3"):
         (machine.folder / "bin" / name).unlink()
-    start = time.monotonic()
+    start = cpu_seconds()
     done = subprocess.run([ROOT / "scripts/bootstrap.sh", "--tests"], capture_output=True, text=True,
                           env=os.environ | {"PATH": f"{machine.folder}/bin:{os.environ['PATH']}", "PIP_NO_INDEX": "1"})
     expect((done.returncode, done.stdout + done.stderr) == (0, ""), done)
-    expect(time.monotonic() - start < 5, "it took longer than 5 s")  # ten times what an idle machine needs
+    expect(cpu_seconds() - start < 5, "it took longer than 5 s of CPU time")  # ten times what it needs
 
 
 TESTS = [

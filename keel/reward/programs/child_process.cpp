@@ -233,8 +233,8 @@ void ChildProcess::kill() {
 
 std::string ChildProcess::exit_status() const {
   siginfo_t info = {};
-  // The output may close shortly before the process ends.
-  for (int i = 0; i < 250; ++i) {
+  // The output may close shortly before the process ends, on a busy machine by seconds.
+  for (int i = 0; i < 2500; ++i) {
     if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return "";
     if (info.si_pid != 0) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

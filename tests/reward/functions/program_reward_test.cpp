@@ -31,13 +31,17 @@ bool is_running(pid_t process) {
   return file >> number >> name >> state && state != "Z";
 }
 
+void wait_for_end(pid_t process) {
+  while (is_running(process)) usleep(10'000);
+}
+
 /// A reward function in a file. Every test also checks that no process remains.
 class UserReward : public testing::Test {
  protected:
   void SetUp() override {
     files_before_ = open_files();
     options_.workers = 2;
-    options_.timeout = 20;
+    options_.timeout = 600;  // only a hang takes so long
   }
   void TearDown() override {
     EXPECT_EQ(open_files(), files_before_);
@@ -180,7 +184,7 @@ const std::pair<const char*, const char*> kMisbehaviour[] = {{"raise ValueError(
                                                              {"os.write(REAL, b'garbage\\n')", "garbage"},
                                                              {"return float('nan')", "nan"},
                                                              {"return 'one'", "'one' (str)"},
-                                                             {"time.sleep(1000)", "did not answer within 1 s"}};
+                                                             {"time.sleep(1000)", "did not answer within 3 s"}};
 
 TEST_F(UserReward, OneBadCompletionDoesNotAffectOthers) {
   for (size_t kind = 0; kind < std::size(kMisbehaviour); ++kind) {
@@ -196,7 +200,7 @@ TEST_F(UserReward, OneBadCompletionDoesNotAffectOthers) {
              (is_batched ? "inner = compute_score\ndel compute_score\ndef reward(completions, **k):\n"
                            "    return [inner('', c, '') for c in completions]\n"
                          : ""));
-      options_.timeout = std::string(code).starts_with("time") ? 1 : 20;
+      options_.timeout = std::string(code).starts_with("time") ? 3 : 600;
       SampleBatch batch;
       batch.add("good").add("bad").add("fine");
       options_.on_error = "skip";
@@ -275,16 +279,14 @@ TEST_F(UserReward, RejectsErrorsOfUnknownCompletions) {
 
 TEST_F(UserReward, GrandchildrenDieWithTheWorker) {
   const std::string note = folder_ + "/pid";
-  shell("sleep 1000 & echo $! > " + note + "; while read -r line; do sleep 1000; done\n");
-  options_.timeout = 0.5;
+  shell("sleep 1000 & echo $! > " + note + "; while read -r line; do echo no reward; sleep 1000; done\n");
   options_.on_error = "zero";
   batch_.add("x");
   score(batch_, options_);
   std::ifstream file(note);
   pid_t grandchild = 0;
   ASSERT_TRUE(file >> grandchild);
-  for (int i = 0; i < 200 && is_running(grandchild); ++i) usleep(10'000);
-  EXPECT_FALSE(is_running(grandchild));
+  wait_for_end(grandchild);
 }
 
 /// Double-forks a daemon into its own session with closed files, and records its pid.
@@ -327,7 +329,7 @@ TEST_F(Daemons, EndWithWorkersThatReplied) {
 TEST_F(Daemons, EndWithAWorkerThatTimedOut) {
   python(std::string(kDaemon) + "def reward(completions, **k):\n    leave_a_daemon()\n    time.sleep(1000)\n");
   batch_.add("x");
-  options_.timeout = 2;
+  options_.timeout = 4;
   options_.on_error = "zero";
   const RewardSum reward = make_reward(options_);
   EXPECT_EQ(reward.score(batch_.samples()).failures.size(), 1u);
@@ -356,7 +358,7 @@ TEST_F(Daemons, EndIfTheProgramKillsItsSupervisor) {
   EXPECT_EQ(count_ended_daemons(), 2u);
   // The program survives its supervisor and continues.
   python(std::string(kDaemon) + "import ctypes\ndef reward(completions, **k):\n    ctypes.CDLL(None).prctl(1, 0)\n" +
-         kill_supervisor + "    time.sleep(0.2)\n    return [1.0] * len(completions)\n");
+         kill_supervisor + "    time.sleep(1000)\n");
   result = score(batch_, options_);
   EXPECT_EQ(result.failures.size(), 1u);
   EXPECT_EQ(count_ended_daemons(), 4u);
@@ -374,8 +376,10 @@ TEST_F(Daemons, EndEvenIfTheyKeepForking) {
          "note.write(f'{daemon}\\n')\n"
          "                os._exit(0)\n"
          "            time.sleep(0.001)\n"
-         "def reward(completions, **k):\n    breed()\n    time.sleep(0.05)\n    os.kill(os.getppid(), 9)\n    "
-         "time.sleep(1000)\n");
+         "def reward(completions, **k):\n    breed()\n"
+         "    note = os.path.join(os.path.dirname(__file__), 'daemons')\n"
+         "    while not os.path.exists(note) or os.path.getsize(note) < 40: time.sleep(0.001)\n"
+         "    os.kill(os.getppid(), 9)\n    time.sleep(1000)\n");
   batch_.add("x");
   options_.on_error = "skip";
   score(batch_, options_);
@@ -414,13 +418,16 @@ TEST_F(UserReward, ReplacesAWorkerThatExitedWhileIdle) {
   python(
       "import os, signal, threading, time\n"
       "def reward(completions, **k):\n"
+      "    with open(os.path.join(os.path.dirname(__file__), 'pid'), 'w') as note: note.write(str(os.getpid()))\n"
       "    threading.Thread(target=lambda: (time.sleep(0.05), os._exit(0))).start()\n"
       "    return [1.0] * len(completions)\n");
   const RewardSum reward = make_reward(options_);
   batch_.add("x");
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(reward.score(batch_.samples()).totals, (Rewards{1}));
-    usleep(200'000);
+    pid_t worker = 0;
+    ASSERT_TRUE(std::ifstream(folder_ + "/pid") >> worker);
+    wait_for_end(worker);
   }
 }
 

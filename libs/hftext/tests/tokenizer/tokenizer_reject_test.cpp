@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "libs/hftext/characters/unicode.h"
 #include "libs/hftext/characters/utf8.h"
@@ -268,7 +268,7 @@ TEST(TokenizerLimits, StopATextThatGrowsExponentially) {
 
 TEST(TokenizerLimits, AcceptAMillionEqualCharacters) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const std::string letters(1 << 20, 'a');
   const std::string words = R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true})";
   const Tokenizer merging = tokenizer_of(
@@ -279,7 +279,7 @@ TEST(TokenizerLimits, AcceptAMillionEqualCharacters) {
   const Tokenizer unigram =
       tokenizer_of(with_model(R"({"type":"Unigram","vocab":[["a",-1.0],["aa",-1.5],["aaaa",-2.5]]})"));
   EXPECT_EQ(unigram.encode(letters), Ids(1 << 18, 2));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 20);  // CPU seconds; a busy machine does not change them
 }
 
 TEST(TokenizerLimits, MergesWithEmptyTokensTerminate) {

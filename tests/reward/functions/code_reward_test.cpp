@@ -171,13 +171,13 @@ TEST_F(RunCode, ReportsWhyAProgramFailed) {
     batch.add(program, tests);
     const RewardResult result = reward.score(batch.samples());
     EXPECT_EQ(result.totals, (Rewards{0})) << program;
-    return result.notes.empty() ? "" : result.notes[0];
+    return result.notes.empty() ? "" : result.notes[0].substr(result.notes[0].find(": ") + 2);  // without the name
   };
   EXPECT_EQ(note("def f(x): return 1", {"assert f(1) == 1", "assert f(2) == 2, 'two'"}),
-            "code: test 2: AssertionError: two");
-  EXPECT_EQ(note("import os\ndef f(x): os._exit(0)", {"assert f(1) == 1"}), "code: test 1: the program ended");
-  EXPECT_EQ(note("def", {"assert f(1) == 1"}).substr(0, 59),
-            "code: test 1: the program does not load: SyntaxError: inval");
+            "test 2: AssertionError: two");
+  EXPECT_EQ(note("import os\ndef f(x): os._exit(0)", {"assert f(1) == 1"}), "test 1: the program ended");
+  EXPECT_EQ(note("def", {"assert f(1) == 1"}).substr(0, 53),
+            "test 1: the program does not load: SyntaxError: inval");
   const std::string objects =
       note("class P: pass\ndef f(x): return P()", {"try:\n    assert f(1) == 1\nexcept BaseException: pass"});
   EXPECT_THAT(objects, HasSubstr("not testable: a test compares an object of the program's class P"));

@@ -113,6 +113,7 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
                                 .aux_loss = critic_ ? critic_->shared_loss(scored, minibatch) : AuxLoss{}};
     accumulate_policy_gradients(network_, objective, options, tokens_per_batch, scored, minibatch, observe);
     if (critic_) critic_->accumulate_gradients(scored, minibatch, tokens_per_batch);
+    tokens.end_update();
     watcher.on_gradients(minibatch);
     step_optimizers(state, update_index++, metrics, norms, watcher);
     before_first_update = before_first_update && !updates_policy(state.rl);

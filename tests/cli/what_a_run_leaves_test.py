@@ -17,7 +17,7 @@ from terminal import on_terminal
 # The documented, stable names (docs/metrics.md) of an RL step.
 RL_KEYS = """phase step updates
     reward/mean reward/std reward/zero_std_groups policy/entropy policy/kl_behavior
-    trust_region/masked trust_region/masked_positive trust_region/masked_negative trust_region/outside
+    trust_region/masked trust_region/masked_positive trust_region/masked_negative trust_region/masked_by_update trust_region/outside
     trust_region/divergence_mean trust_region/divergence_max trust_region/divergence_infinite
     mismatch/weights mismatch/abs_prob_mean mismatch/abs_prob_max ratio/mean ratio/max ratio/clamped
     completion/length_mean completion/length_max completion/truncated optimizer/grad_norm optimizer/grad_norm_max
@@ -115,6 +115,9 @@ class FinishedRun(support.Test):
                     self.assertEqual(sum(value["counts"]), value["count"], key)
                     self.assertEqual(sorted(set(value["limits"])), value["limits"], key)
                     self.assertLessEqual(value["min"] * value["count"], value["sum"])
+                elif key == "trust_region/masked_by_update":  # two updates in a step
+                    self.assertEqual(len(value), 2)
+                    self.assertTrue(min(value) <= row["trust_region/masked"] <= max(value), (value, row["trust_region/masked"]))
                 elif key not in ("phase", "certificate/divergence", "mismatch/weights", "trust_region/blocked_tokens"):
                     self.assertTrue(math.isfinite(value), (key, value))
         rl = [row for row in rows if row["phase"] == "rl"]

@@ -57,6 +57,7 @@ void put_tokens(Json& row, const TokenMetrics& metrics) {
   row["trust_region/masked"] = metrics.masked;
   row["trust_region/masked_positive"] = metrics.masked_positive;
   row["trust_region/masked_negative"] = metrics.masked_negative;
+  row["trust_region/masked_by_update"] = metrics.masked_by_update;
   put(row, "trust_region/masked_mu_mean", metrics.masked_mu_mean);
   put(row, "trust_region/masked_entropy_mean", metrics.masked_entropy_mean);
   row["trust_region/bad_updates"] = metrics.bad_updates;

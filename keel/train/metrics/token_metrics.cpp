@@ -112,6 +112,21 @@ void TokenMetricSums::add(const TokenStats& stats, const LossInputs& policy, con
   maxima_ = maxima_.defined() ? at::maximum(maxima_, new_maxima) : new_maxima;
 }
 
+void TokenMetricSums::end_update() {
+  if (sums_.defined()) update_sums_.push_back(sums_);  // add() replaces the tensor and does not change it
+}
+
+/// Returns the fraction of masked tokens in each update, as differences of the sums so far.
+std::vector<double> TokenMetricSums::masked_by_update() const {
+  std::vector<double> fractions;
+  if (update_sums_.empty()) return fractions;
+  const Tensor all = at::stack(update_sums_).cpu();
+  const auto sum = [&](int64_t update, Sum which) { return update < 0 ? 0 : all[update][which].item<double>(); };
+  for (int64_t i = 0; i < all.size(0); ++i)
+    fractions.push_back((sum(i, kMasked) - sum(i - 1, kMasked)) / std::max(sum(i, kTokens) - sum(i - 1, kTokens), 1.0));
+  return fractions;
+}
+
 std::optional<TokenMetrics> TokenMetricSums::read() const {
   if (!sums_.defined()) return std::nullopt;
   const Tensor sums = sums_.cpu(), maxima = maxima_.cpu();
@@ -132,6 +147,7 @@ std::optional<TokenMetrics> TokenMetricSums::read() const {
       .masked = ratio(kMasked, kTokens),
       .masked_positive = ratio(kMaskedPositive, kPositive),
       .masked_negative = ratio(kMaskedNegative, kNegative),
+      .masked_by_update = masked_by_update(),
       .masked_mu_mean = ratio_if(any_masked, kMaskedMu, kMasked),
       .masked_entropy_mean = ratio_if(any_masked, kMaskedEntropy, kMasked),
       .bad_updates = ratio(kBadUpdates, kTokens),

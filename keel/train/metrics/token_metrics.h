@@ -21,6 +21,7 @@ struct TokenMetrics {
   double prob_difference_max = 0, prob_difference_min = 0;  // of pi - mu
   std::optional<double> kl_reference;                       // if there is a reference
   double masked = 0, masked_positive = 0, masked_negative = 0;
+  std::vector<double> masked_by_update;                       // the fraction in each update of the step
   std::optional<double> masked_mu_mean, masked_entropy_mean;  // of masked tokens, if any
   double bad_updates = 0;                                     // fraction with A < 0 and pi <= mu - 0.5
   std::optional<double> topk_mass;                            // if the top-K tokens were recorded
@@ -65,13 +66,19 @@ class TokenMetricSums {
   void add(const TokenStats& stats, const LossInputs& policy, const TokenDecision& decision, bool before_first_update,
            const Tensor& reference_kl = {});
 
+  /// Ends an update: the tokens added since the previous call are its tokens.
+  void end_update();
+
   /// Returns nullopt if there was no token.
   std::optional<TokenMetrics> read() const;
 
  private:
-  Tensor sums_, maxima_;  // float64, indexed by Sum and Maximum
+  Tensor sums_, maxima_;             // float64, indexed by Sum and Maximum
+  std::vector<Tensor> update_sums_;  // sums_ at the end of each update
   TokenHistogram divergences_ = TokenHistogram::for_divergences(), ratios_ = TokenHistogram::for_ratios();
   bool has_reference_ = false;
+
+  std::vector<double> masked_by_update() const;
 };
 
 /// A vocabulary entry, and how often the trust region masked it in a step.

@@ -81,6 +81,26 @@ TEST(TokenMetricSums, MatchFractionsAndMeansComputedByHand) {
   EXPECT_NEAR(result.ratios->sum_of_squares, 1.25 * 1.25 + 0.25 + 1.6 * 1.6 + 1, 1e-5);
 }
 
+TEST(TokenMetricSums, MaskedByUpdateHasTheFractionOfEachUpdate) {
+  const auto tokens_with = [](std::vector<double> kept) {
+    const std::vector<double> half(kept.size(), 0.5), one(kept.size(), 1);
+    return Tokens{half, half, one, std::move(kept), half, one};
+  };
+  TokenMetricSums metrics;
+  tokens_with({1, 1, 1, 1}).add_to(metrics, true);
+  metrics.end_update();
+  tokens_with({1, 0}).add_to(metrics, false);
+  tokens_with({1, 1, 1}).add_to(metrics, false);  // another chunk of the same update
+  metrics.end_update();
+  tokens_with({0, 0, 1}).add_to(metrics, false);
+  metrics.end_update();
+  const Json list = metrics_row(StepMetrics{.tokens = metrics.read()}).at("trust_region/masked_by_update");
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_DOUBLE_EQ(list[0].get<double>(), 0);
+  EXPECT_DOUBLE_EQ(list[1].get<double>(), 1.0 / 5);
+  EXPECT_DOUBLE_EQ(list[2].get<double>(), 2.0 / 3);
+}
+
 TEST(TokenMetricSums, KlBehaviorIsAccurateForRatiosNearOne) {
   // In float32 r - 1 - log r is only rounding error here; the exact value is half of the squared log-ratio.
   std::vector<double> mu;

@@ -53,7 +53,7 @@ bool has_settings(const std::filesystem::path& run, const Config& config) {
 StartMode start_mode(const Config& config, bool overwrite) {
   const std::filesystem::path run = full_path(config.run.dir);
   if (overwrite) return StartMode::kReplace;
-  if (!RunFolder::contains_run(run)) return StartMode::kNew;
+  if (!RunFolder::contains_run(run) || RunFolder::is_unsaved(run)) return StartMode::kNew;
   if (run == full_path(quickstart_config().run.dir) && has_settings(run, config)) return StartMode::kReplace;
   fail(ExitCode::kBadConfiguration, "run.dir: ", config.run.dir,
        " holds a run with other settings, which would be lost; choose another run.dir, or replace it with "

@@ -78,6 +78,14 @@ void remove_run(const std::filesystem::path& path) {
   for (const char* name : {kUsed, kConfig}) remove_file(path / name);
 }
 
+/// Returns whether a checkpoint of any run is in the folder; it may be damaged.
+bool has_checkpoint(const std::filesystem::path& run) {
+  const std::filesystem::path checkpoints = run / kCheckpoints;
+  return is_folder(checkpoints) && std::ranges::any_of(list_directory(checkpoints), [&](const std::string& name) {
+           return is_checkpoint(checkpoints / name);
+         });
+}
+
 /// Removes NaN and infinity, which JSON does not support.
 Json remove_non_finite(const Json& row) {
   Json result = Json::object();
@@ -101,6 +109,11 @@ bool RunFolder::contains_run(const std::filesystem::path& path) {
   return path_exists(config) && read_file(config).starts_with("# " + std::string(kConfigHeading));
 }
 
+bool RunFolder::is_unsaved(const std::filesystem::path& path) {
+  const bool was_saved = path_exists(path / kReport) || path_exists(path / kCheckpoints / "LATEST");
+  return contains_run(path) && !was_saved && !has_checkpoint(path);
+}
+
 bool RunFolder::belongs_to_run(const std::filesystem::path& path) {
   std::error_code ignored;
   std::filesystem::path folder = std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
@@ -118,14 +131,16 @@ void RunFolder::require_outside_run(const std::filesystem::path& path) {
   if (belongs_to_run(path)) fail(ExitCode::kBadConfiguration, path.string(), " belongs to a run. Choose another name");
 }
 
-void RunFolder::require_free(const std::filesystem::path& path, bool replace) {
-  if (!is_taken(path)) return;
+bool RunFolder::require_free(const std::filesystem::path& path, bool replace) {
+  if (!is_taken(path)) return false;
   if (!contains_run(path))
     fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(), " exists, but contains no run (no config.yaml ",
          "of a run), so it is neither resumed nor overwritten. Choose another run.dir, or empty this folder");
-  if (!replace)
-    fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(),
-         " exists already. Continue it with --resume, replace it with --overwrite, or choose another run.dir");
+  if (!replace && !is_unsaved(path))
+    fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(), " exists already",
+         has_checkpoint(path) ? ". Continue it with --resume, replace" : ", without a checkpoint. Replace",
+         " it with --overwrite, or choose another run.dir");
+  return true;
 }
 
 RunFolder RunFolder::create(const std::filesystem::path& path, bool replace, std::string_view config_yaml) {

@@ -30,12 +30,15 @@ class RunFolder {
 
   /// Returns whether the folder contains a run. A config.yaml of the user alone does not count.
   static bool contains_run(const std::filesystem::path& path);
+  /// Returns whether the folder contains a run without a checkpoint and without a report.
+  static bool is_unsaved(const std::filesystem::path& path);
   /// Returns whether the file belongs to a run, its checkpoints or its token records. Follows links.
   static bool belongs_to_run(const std::filesystem::path& path);
   /// Throws an Error (exit code 2) if the file belongs to a run.
   static void require_outside_run(const std::filesystem::path& path);
-  /// Throws an Error (exit code 2) for a non-empty folder, unless `replace` is set and it contains a run.
-  static void require_free(const std::filesystem::path& path, bool replace);
+  /// Returns whether the folder contains a run that create() replaces: an unsaved one, or any with `replace`. Throws an
+  /// Error (exit code 2) for other non-empty folders.
+  static bool require_free(const std::filesystem::path& path, bool replace);
 
   /// Creates a run in a folder that require_free() accepts. Removes an existing run, but no other files.
   static RunFolder create(const std::filesystem::path& path, bool replace, std::string_view config_yaml);

@@ -56,7 +56,7 @@ Scores RewardSum::score_term(const RewardTerm& term, std::span<const RewardSampl
 std::optional<double> RewardSum::substitute_reward(const std::string& failure, RewardResult& result) const {
   if (on_error_ == OnError::kStop)
     fail(ExitCode::kRewardProgramFailed, failure,
-         ". Fix the function, or continue the run with reward.on_error: zero (reward 0) or skip (left out)");
+         ". Fix the function, or set reward.on_error to zero (reward 0) or skip (left out)");
   result.failures.push_back(failure);
   return on_error_ == OnError::kZero ? std::optional<double>(0) : std::nullopt;
 }

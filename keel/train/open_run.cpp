@@ -26,7 +26,7 @@ namespace {
 void refuse_to_replace_inputs(Config config) {
   const auto refuse = [&](const char* key, const std::string& path, const char* fix) {
     if (!path.empty() && is_inside(path, config.run.dir))
-      fail(ExitCode::kBadConfiguration, key, " is ", path, ", in the folder of the run that --overwrite removes, ",
+      fail(ExitCode::kBadConfiguration, key, " is ", path, ", in the folder of the run that would be replaced, ",
            config.run.dir, "; choose another run.dir, or ", fix);
   };
   constexpr const char* kConvert = "`keel convert` the model to another folder first";
@@ -80,8 +80,11 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   const ModelConfig shape = starting_model_config(config);
   if (config.record.tokens != "none") require_token_files();
   Trackers trackers(config, console);
-  RunFolder::require_free(config.run.dir, replace);
-  if (replace) refuse_to_replace_inputs(config);
+  const bool replaces_run = RunFolder::require_free(config.run.dir, replace);
+  if (replaces_run) refuse_to_replace_inputs(config);
+  if (replaces_run) RunFolder::lock(config.run.dir);  // fails before the model is loaded if the run is running
+  if (replaces_run && !replace)
+    console.line("replacing the run in " + config.run.dir + ", which ended before its first checkpoint");
   warn_of_temporary_base(config, console);
   warn_of_changed_dropout(config, console);
   require_memory_for_weights({config, shape, type, device});

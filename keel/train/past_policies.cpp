@@ -19,7 +19,8 @@ using PastTensors = std::map<int64_t, std::map<std::string, Tensor>>;  // by ste
 template <class... Parts>
 [[noreturn]] void fail_past(const std::string& path, const Parts&... parts) {
   fail(ExitCode::kBadInput, path, ": ", parts...,
-       ". The checkpoint is damaged or belongs to another run. Move it away to resume from an older one");
+       ". The checkpoint is damaged or belongs to another run. Move it away to resume from an older one, if there is "
+       "one");
 }
 
 PastTensors parse_past_tensors(const std::vector<NamedTensor>& state, const std::string& path) {

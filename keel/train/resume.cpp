@@ -236,7 +236,8 @@ std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, 
   for (const std::string& note : notes) console.warning(note);
   if (!newest.empty()) return newest;
   fail(ExitCode::kBadInput, "run.dir: ", folder.string(), " has no valid checkpoint to resume from. ",
-       RunFolder::contains_run(folder)
+       RunFolder::is_unsaved(folder) ? "Start the run again without --resume"
+       : RunFolder::contains_run(folder)
            ? "Start the run again with --overwrite instead of --resume"
            : "No run was started there: remove --resume, or correct run.dir (run.dir=FOLDER if the run was moved)");
 }

@@ -53,6 +53,8 @@ void read_small_files(const fs::path& run, RunSnapshot& snapshot) {
     if (snapshot.has_rows) read_last_row(run / "metrics.jsonl", snapshot);
     snapshot.id = find_run_id(run);
     snapshot.is_finished = is_finished(run);
+    const std::optional<fs::path> latest = latest_checkpoint(run);
+    snapshot.has_checkpoint = latest && is_checkpoint(*latest);
   } catch (const Error&) {  // replaced or removed at this moment; the next snapshot has it
   }
 }

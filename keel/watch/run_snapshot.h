@@ -27,6 +27,7 @@ struct RunSnapshot {
   bool has_rows = false;   // it contains metrics.jsonl
   bool is_locked = false;  // a process of this machine or container has locked it
   bool is_finished = false;
+  bool has_checkpoint = false;
   std::string id;         // of the run; empty if unknown
   std::string phase;      // of the last row: "sft", "rl" or "eval"; empty without rows
   int64_t step = 0;       // of the last row

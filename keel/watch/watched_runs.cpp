@@ -69,8 +69,10 @@ std::string state_text(const WatchedRun& run, double now) {
     case RunState::kEnded:
       return "ended" + suffix;
     case RunState::kInterrupted:
-      return "interrupted" + suffix + "; to continue: keel train " + shell_word((run.folder / "config.yaml").string()) +
-             " --resume";
+      return "interrupted" + suffix +
+             (run.snapshot.has_checkpoint ? "; to continue: keel train "
+                                          : ", without a checkpoint; to start again: keel train ") +
+             shell_word((run.folder / "config.yaml").string()) + (run.snapshot.has_checkpoint ? " --resume" : "");
     case RunState::kStale:
       return "no write for " + std::to_string(seconds_ago) + " s" + suffix;
   }

@@ -246,7 +246,7 @@ class RunAsModel(support.Test):
                 settings = {"data.files": rows, section: name}
                 words = [f'{key}=["{value}"]' for key, value in settings.items()]
                 refused = keel("train", config, f"model.path={model}", *words, "rollout.max_new_tokens=4", "--overwrite")
-                self.assert_refused(refused, 2, "samples.jsonl" if "*" in name.name else str(name), "that --overwrite removes", "copy the file")
+                self.assert_refused(refused, 2, "samples.jsonl" if "*" in name.name else str(name), "that would be replaced", "copy the file")
         self.assertEqual(support.tree(self.run), before)
 
     def test_an_adapter_with_a_missing_base_is_reported(self):

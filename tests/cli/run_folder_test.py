@@ -1,5 +1,6 @@
 """Run folders: which are rejected, replaced or continued; a rejection changes nothing."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -58,6 +59,43 @@ class FolderOfARun(support.Test):
         self.assertNotIn("keel quickstart", clip.stdout)
         self.assertIn("keel report runs/quickstart runs/grpo ", clip.stdout)
         self.assert_refused(keel("report", "runs/grpo", "runs/quickstart/../grpo", cwd=self.folder), 2, "the same run", "once")
+
+    def test_a_run_that_failed_before_its_first_checkpoint_starts_again(self):
+        run, reward = self.folder / "run", self.folder / "reward.py"
+        sections = {"reward": {"functions": json.dumps([f"python:{reward}"]), "python": sys.executable}, "sft": {"steps": 0, "noisy_steps": 0}}
+        reward.write_text("def reward(completions, **columns):\n    raise ValueError('no tea')\n")
+        failed = train(run, **sections)
+        self.assert_exit(failed, 5, "no tea", "reward.on_error")
+        self.assertNotIn("--resume", failed.stderr)
+        self.assertNotIn("continue", failed.stderr)
+        self.assert_refused(train(run, "--resume", **sections), 3, "no valid checkpoint", "without --resume")
+        reward.write_text("def reward(completions, **columns):\n    return [0.5] * len(completions)\n")
+        again = train(run, **sections)
+        self.assert_exit(again, 0, f"replacing the run in {run}, which ended before its first checkpoint")
+        self.assertNotIn("no tea", (run / "log.txt").read_text())
+        self.assert_refused(train(run, **sections), 2, "exists already", "--resume", "--overwrite")
+
+    def test_a_run_whose_checkpoints_were_removed_is_replaced_only_when_asked_to(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 1}), 0)
+        shutil.rmtree(run / "checkpoints")
+        before = tree(run)
+        refused = train(run, train={"steps": 1})
+        self.assert_refused(refused, 2, "exists already, without a checkpoint", "--overwrite")
+        self.assertNotIn("--resume", refused.stderr)
+        self.assertEqual(tree(run), before)
+        self.assert_refused(train(run, "--resume", train={"steps": 1}), 3, "no valid checkpoint", "--overwrite")
+
+    def test_a_running_run_without_a_checkpoint_is_not_replaced(self):
+        run = self.folder / "run"
+        run.mkdir()
+        (run / "config.yaml").write_text("# The full, resolved configuration of this run.\n")
+        descriptor = os.open(run, os.O_RDONLY)
+        self.addCleanup(os.close, descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        before = tree(run)
+        self.assert_refused(train(run), 2, "in use by another process")
+        self.assertEqual(tree(run), before)
 
     def test_a_refused_overwrite_leaves_the_old_run(self):
         run = self.folder / "run"
@@ -207,7 +245,7 @@ class Resume(support.Test):
         self.assert_refused(train(run, "--resume"), 3, str(run), "remove --resume")
         self.assertEqual(os.listdir(self.folder), [])
         run.mkdir()
-        for text, way_out in (("", "remove --resume"), ("# The full, resolved configuration of this run.\n", "--overwrite")):
+        for text, way_out in (("", "remove --resume"), ("# The full, resolved configuration of this run.\n", "without --resume")):
             (run / "config.yaml").write_text(text)
             self.assert_refused(train(run, "--resume"), 3, str(run), "no valid checkpoint", way_out)
             self.assertEqual(tree(run), {"config.yaml": text.encode()})

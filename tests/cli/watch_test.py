@@ -324,6 +324,13 @@ class Lives(support.Test):
         (run / "tokens" / "step-00000004.parquet").write_bytes(b"no Parquet")
         wait_until_shown(["zero"], True)
 
+    def test_a_run_without_a_checkpoint_is_to_be_started_again(self):
+        run = write_run(self.folder / "run")
+        shutil.rmtree(run / "checkpoints")
+        text = only(self.serve(run).state())["text"]
+        self.assertIn(f"without a checkpoint; to start again: keel train {run}/config.yaml", text)
+        self.assertNotIn("--resume", text)
+
     def test_new_runs_in_a_folder_are_added(self):
         (self.folder / "runs").mkdir()
         server = self.serve(self.folder / "runs")

@@ -6,8 +6,8 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/hash.h"
-#include "keel/core/untrusted_text.h"
 #include "keel/core/json_reader.h"
+#include "keel/core/untrusted_text.h"
 
 namespace keel {
 namespace {
@@ -68,7 +68,7 @@ void WorkerPool::require_same_files() const {
     if (now != fingerprints_[i])
       fail(ExitCode::kRewardProgramFailed, "reward program ", options_.files[i],
            ": the file was changed during the run (was ", fingerprints_[i], ", is ", now,
-           "). Restore it, or continue with the new version by --resume");
+           "). Fix: restore it. A run that is started or resumed later uses the new version");
   }
 }
 

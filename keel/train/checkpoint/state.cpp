@@ -111,7 +111,8 @@ void require_consistent(const TrainState& s, const Json& json, int64_t step, con
   if (step - s.sft.steps != s.rl.steps)
     fail(ExitCode::kBadInput, path, ": step is ", step, ", but sft_steps and rl_steps are ", s.sft.steps, " and ",
          s.rl.steps,
-         "; expected their sum. Restore the file, or move this checkpoint away to resume from an older one");
+         "; expected their sum. Restore the file, or move this checkpoint away to resume from an older one, if there "
+         "is one");
   const Json written = to_json(s);
   for (const auto& [name, value] : written.items())
     if (json.at(name).is_null() && !value.is_null())

@@ -34,7 +34,7 @@ void require_valid_state(const NamedTensor& tensor, const std::string& path) {
          is_count          ? "an integer update count"
          : may_be_negative ? "finite values"
                            : "finite values of at least 0",
-         ". The checkpoint is damaged. Remove it to resume from the previous one");
+         ". The checkpoint is damaged. Move it away to resume from an older one, if there is one");
 }
 
 constexpr float kFirstLossScale = 65536, kFiniteBeforeDoubling = 2000;

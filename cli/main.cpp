@@ -6,22 +6,19 @@
 #include <cctype>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/failure.h"
 #include "keel/compat/key_table.h"
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/nearest.h"
-#include "keel/core/parallel.h"
 #include "keel/core/strings.h"
-#include "keel/core/tensor/device.h"
 #include "keel/train/config/config.h"
 
 namespace {
@@ -199,27 +196,10 @@ int run(const keel::cli::CommandHandler& handler) {
     return static_cast<int>(code);
   } catch (const keel::Interrupted&) {
     keel::end_interrupted();
-  } catch (const keel::Error& error) {
-    std::fprintf(stderr, "keel: %s\n", escape_for_terminal(error.what()).c_str());
-    return static_cast<int>(error.code());
-  } catch (const std::filesystem::filesystem_error& error) {
-    std::fprintf(stderr, "keel: %s; check the path and its permissions\n", escape_for_terminal(error.what()).c_str());
-    return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const std::exception& error) {
-    if (keel::is_out_of_memory(error)) {
-      std::fprintf(stderr,
-                   "keel: out of memory; lower train.tokens_per_batch, rollout.max_sequences or the model's "
-                   "sizes. The last checkpoint is valid\n");
-      return static_cast<int>(ExitCode::kHealthGuard);
-    }
-    const auto* const system_error = dynamic_cast<const std::system_error*>(&error);
-    if (system_error != nullptr && system_error->code() == std::errc::resource_unavailable_try_again) {
-      std::fprintf(stderr, "keel: no more threads can be created. %s. The last checkpoint is valid\n",
-                   keel::kThreadLimits);
-      return static_cast<int>(ExitCode::kHealthGuard);
-    }
-    std::fprintf(stderr, "keel: internal error: %s\n", escape_for_terminal(error.what()).c_str());
-    return static_cast<int>(ExitCode::kInternal);
+    const keel::cli::Failure failure = keel::cli::describe_failure(error);
+    std::fprintf(stderr, "keel: %s\n", escape_for_terminal(failure.message).c_str());
+    return static_cast<int>(failure.code);
   }
 }
 

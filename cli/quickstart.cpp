@@ -74,6 +74,7 @@ CommandHandler add_quickstart(CommandLine& line) {
   command.flag("-q,--quiet", *quiet, kQuietHelp);
   return [overrides, overwrite, quiet, watch] {
     Console console(stdout, *quiet);
+    console.begin_log();
     ConfigTree tree{.value = to_json(quickstart_config()), .lines = {}, .file = "quickstart"};
     apply_overrides(tree, *overrides);
     std::vector<std::string> notes;

@@ -60,6 +60,7 @@ CommandHandler add_training(CommandLine& line, const char* name, const char* hel
   });
   return [arguments, convert] {
     Console console(stdout, arguments->quiet);
+    console.begin_log();
     arguments->config = config_file(arguments->config);
     std::vector<std::string> notes;
     const ConfigTree tree = convert(read_settings(arguments->config, arguments->overrides), notes);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "keel/core/steady_clock.h"
 #include "keel/core/untrusted_text.h"
@@ -103,6 +104,7 @@ ConsoleOptions detect_console(std::FILE* out, bool quiet) {
 
 void Console::progress(std::string_view text) {
   const std::lock_guard lock(mutex_);
+  add_to_log(text);
   if (options_.quiet) return;
   progress_ = escape_controls(text);  // after a newline, the next rewrite would replace only the last line
   if (options_.terminal) {
@@ -129,6 +131,7 @@ void Console::live(std::string_view text) {
 
 void Console::keep(std::string_view text) {
   const std::lock_guard lock(mutex_);
+  add_to_log(text);
   if (options_.quiet) return;
   progress_pending_ = false;
   const std::string plain = escape_controls(text);
@@ -156,21 +159,55 @@ void Console::end_progress() {
 void Console::line(std::string_view text) {
   const std::lock_guard lock(mutex_);
   if (!options_.quiet) print_line(text);
+  add_to_log(text);
 }
 
 void Console::result(std::string_view text) {
   const std::lock_guard lock(mutex_);
   print_line(text);
+  add_to_log(text);
 }
 
 void Console::warning(std::string_view text) {
   const std::lock_guard lock(mutex_);
-  print_line(paint(Paint::kYellow, "warning: ") + std::string(text));
+  const std::string line = paint(Paint::kYellow, "warning: ") + std::string(text);
+  print_line(line);
+  add_to_log(line);
 }
 
 void Console::heading(std::string_view text) {
   const std::lock_guard lock(mutex_);
-  if (!options_.quiet) print_line("\n" + paint(Paint::kBold, text));
+  const std::string line = "\n" + paint(Paint::kBold, text);
+  if (!options_.quiet) print_line(line);
+  add_to_log(line);
+}
+
+void Console::begin_log() {
+  const std::lock_guard lock(mutex_);
+  keeps_lines_ = true;
+}
+
+void Console::set_log(std::function<void(std::string_view line)> log) {
+  const std::lock_guard lock(mutex_);
+  log_ = std::move(log);
+  keeps_lines_ = false;
+  for (const std::string& line : std::exchange(kept_lines_, {})) log_(line);
+}
+
+void Console::log(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  add_to_log(text);
+}
+
+void Console::add_to_log(std::string_view text) {
+  if (!log_ && !keeps_lines_) return;
+  const std::string escaped = escape_except_paint(text, /*with_colors=*/false);
+  for (size_t begin = 0; begin <= escaped.size();) {
+    const size_t end = std::min(escaped.find('\n', begin), escaped.size());
+    const std::string line = escaped.substr(begin, end - begin);
+    log_ ? log_(line) : kept_lines_.push_back(line);
+    begin = end + 1;
+  }
 }
 
 std::string Console::paint(Paint paint, std::string_view text) const {
@@ -179,7 +216,7 @@ std::string Console::paint(Paint paint, std::string_view text) const {
          std::string(kEndPaint);
 }
 
-std::string Console::escape_except_paint(std::string_view text) const {
+std::string Console::escape_except_paint(std::string_view text, bool with_colors) const {
   if (!options_.color) return escape_controls(text, Newlines::kKeep);
   std::string out;
   while (!text.empty()) {
@@ -187,11 +224,12 @@ std::string Console::escape_except_paint(std::string_view text) const {
     out += escape_controls(text.substr(0, next), Newlines::kKeep);
     text.remove_prefix(next);
     if (text.starts_with(kEndPaint)) {
-      out += "\x1b[0m";
+      out += with_colors ? "\x1b[0m" : "";
       text.remove_prefix(kEndPaint.size());
     } else if (text.starts_with(kBeginPaint)) {
       const int paint = text.size() > kBeginPaint.size() ? text[kBeginPaint.size()] - '0' : -1;
-      if (paint >= 0 && paint <= static_cast<int>(Paint::kBlue)) out += escape_sequence(static_cast<Paint>(paint));
+      if (with_colors && paint >= 0 && paint <= static_cast<int>(Paint::kBlue))
+        out += escape_sequence(static_cast<Paint>(paint));
       text.remove_prefix(std::min(kBeginPaint.size() + 1, text.size()));
     }
   }
@@ -210,7 +248,7 @@ double Console::now() const { return options_.clock ? options_.clock() : steady_
 void Console::print_line(std::string_view text) {
   if (progress_shown_) std::fputs("\r\x1b[K", out_);
   if (progress_pending_) print_plain_progress();
-  std::fprintf(out_, "%s\n", escape_except_paint(text).c_str());
+  std::fprintf(out_, "%s\n", escape_except_paint(text, /*with_colors=*/true).c_str());
   std::fflush(out_);
   progress_shown_ = false;
   last_print_ = now();

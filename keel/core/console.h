@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace keel {
 
@@ -52,6 +53,14 @@ class Console {
   /// Prints a bold line with an empty line above it.
   void heading(std::string_view text);
 
+  /// Keeps what is printed from now on, until set_log() is called.
+  void begin_log();
+  /// Passes the kept lines and all further ones to `log`: everything that is printed or that a quiet console hides,
+  /// without colours. Of the progress it gets each text of progress() and keep(), and nothing of live().
+  void set_log(std::function<void(std::string_view line)> log);
+  /// Adds a text to the log only.
+  void log(std::string_view text);
+
   /// Returns the text in a colour for the functions above, or the text itself if colours are off.
   std::string paint(Paint paint, std::string_view text) const;
   /// Returns the terminal's width in columns, or 80 without a terminal.
@@ -60,7 +69,8 @@ class Console {
 
  private:
   double now() const;
-  std::string escape_except_paint(std::string_view text) const;
+  std::string escape_except_paint(std::string_view text, bool with_colors) const;
+  void add_to_log(std::string_view text);
   void print_line(std::string_view text);
   void print_plain_progress();
   void rewrite_line(std::string_view text);
@@ -68,6 +78,9 @@ class Console {
   std::FILE* out_;
   ConsoleOptions options_;
   std::mutex mutex_;
+  std::function<void(std::string_view)> log_;  // empty: no log, or not yet
+  bool keeps_lines_ = false;                   // begin_log() was called, and set_log() was not
+  std::vector<std::string> kept_lines_;
   std::string progress_;           // the latest text given to progress()
   bool progress_shown_ = false;    // terminal: the cursor is on a progress line
   bool live_shown_ = false;        // terminal: live() printed that line

@@ -212,10 +212,10 @@ namespace {
 
 /// Returns whether a log line reports changed reward files or evaluation rows, so that later evaluations are not
 /// comparable.
-bool changes_evaluations(const std::string& line, const RunData& run) {
+bool changes_evaluations(std::string_view line, const RunData& run) {
   const auto held_out = run.used.find("data.held_out");
   const bool splits_training_files = held_out != run.used.end() && held_out->second != "0" && held_out->second != "0.0";
-  const auto contains = [&](const char* text) { return line.find(text) != std::string::npos; };
+  const auto contains = [&](const char* text) { return line.find(text) != std::string_view::npos; };
   return (line.starts_with("reward file ") && contains(" was changed: ")) ||
          contains(splits_training_files ? "data.files: the rows are not those"
                                         : "data.eval_files: the rows are not those");
@@ -236,8 +236,11 @@ RunData read_run(const std::filesystem::path& folder) {
   }
   if (path_exists(folder / "log.txt")) {
     std::istringstream log(read_file(folder / "log.txt"));
-    for (std::string line; std::getline(log, line);)
+    for (std::string line; std::getline(log, line);) {
+      constexpr std::string_view kWarning = "warning: ";
+      if (line.starts_with(kWarning)) line.erase(0, kWarning.size());
       if (changes_evaluations(line, run)) run.changes.push_back(line);
+    }
   }
   return run;
 }

@@ -101,7 +101,7 @@ RunFolder::RunFolder(LockedDirectory directory, std::string_view config_yaml)
       config_yaml_(config_yaml),
       metrics_(ChecksummedFile::open(path() / kMetrics)),
       samples_(ChecksummedFile::open(path() / kSamples)),
-      log_(ChecksummedFile::open(path() / kLog)) {}
+      log_(std::make_shared<ChecksummedFile>(ChecksummedFile::open(path() / kLog))) {}
 
 bool RunFolder::contains_run(const std::filesystem::path& path) {
   const std::filesystem::path config = path / kConfig;
@@ -282,16 +282,22 @@ void RunFolder::remove_tokens_after(int64_t step) const {
       remove_file(tokens() / name);
 }
 
-void RunFolder::log(std::string_view line) {
-  write([&] { log_.add(escape_controls(line)); });
+std::function<void(std::string_view line)> RunFolder::log_writer() const {
+  return [log = log_](std::string_view line) {
+    try {
+      log->add(line);
+    } catch (const Error& error) {
+      throw RunWriteError(error.what());
+    }
+  };
 }
 
 RunFolder::Checksums RunFolder::sync() {
   metrics_.sync();
   samples_.sync();
-  log_.sync();
+  log_->sync();
   if (events_) events_->sync();
-  return {metrics_.checksums(), samples_.checksums(), log_.checksums()};
+  return {metrics_.checksums(), samples_.checksums(), log_->checksums()};
 }
 
 }  // namespace keel

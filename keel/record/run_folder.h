@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -70,8 +71,8 @@ class RunFolder {
   /// Also writes metrics to a TensorBoard event file in RUN/tensorboard from now on. The file is recreated from the
   /// existing rows of metrics.jsonl and replaces older ones.
   void write_events();
-  /// Appends a line to log.txt. Escapes control characters.
-  void log(std::string_view line);
+  /// Returns a function that appends a line to log.txt. It may outlive this object.
+  std::function<void(std::string_view line)> log_writer() const;
 
   /// Returns after everything added is on the disk.
   Checksums sync();
@@ -90,7 +91,8 @@ class RunFolder {
 
   LockedDirectory directory_;
   std::string config_yaml_;
-  ChecksummedFile metrics_, samples_, log_;
+  ChecksummedFile metrics_, samples_;
+  std::shared_ptr<ChecksummedFile> log_;  // shared with log_writer()
   std::optional<EventFile> events_;
 };
 

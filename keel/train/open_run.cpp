@@ -111,6 +111,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   const Json resolved = resolved_config(config, policy, prompt_sources, demonstrations);
   trackers.open(config.run.dir, resolved, id);
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
+  console.set_log(folder.log_writer());
   folder.record_used_settings(resolved, id);
   return {.config = std::move(config),
           .policy = std::move(policy),

@@ -291,6 +291,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   trackers.open(config.run.dir, resolved, id);
   std::vector<std::string> notes;
   RunFolder folder = RunFolder::reopen(std::move(directory), checkpoint.lines, recorded_config(config), notes);
+  console.set_log(folder.log_writer());
   for (const std::string& note : folder.record_used_settings(resolved, id)) notes.push_back(note);
   TrainState& state = checkpoint.state;
   // A finished run continues if the configuration now has more steps.

@@ -28,7 +28,7 @@ Run::Run(OpenedRun opened, Console& console)
       demonstrations_(std::move(opened.demonstrations)),
       folder_(std::move(opened.folder)),
       trackers_(std::move(opened.trackers)),
-      log_(console, folder_, config_),
+      log_(console, config_),
       state_(std::move(opened.state)),
       watcher_(config_, policy_, state_, folder_, trackers_, log_),
       id_(std::move(opened.id)),
@@ -40,11 +40,7 @@ Run::Run(OpenedRun opened, Console& console)
   for (const std::string& warning : demonstrations_.warnings()) console_.warning(warning);
   begin_phase(state_.phase, std::move(opened.auxiliary));
   const std::string resumed = checkpoints_.last().string();
-  if (resumed.empty()) {
-    for (const std::string& note : demonstrations_.notes()) folder_.log("sft: " + note);
-    for (const std::string& note : prompt_sources_.notes()) folder_.log("data: " + note);
-    return;
-  }
+  if (resumed.empty()) return;
   if (sft_trainer_)
     sft_trainer_->load_optimizer(opened.optimizer, resumed);
   else
@@ -52,10 +48,8 @@ Run::Run(OpenedRun opened, Console& console)
   folder_.remove_tokens_after(state_.step());
   console_.line("resumed from " + resumed);
   for (const std::string& warning : opened.warnings) log_.warning(warning);
-  for (const std::string& change : opened.changes) {  // config.yaml has the new value; log.txt also has the step
-    console_.line("  " + change);
-    folder_.log("resumed at step " + std::to_string(state_.step()) + " with " + change);
-  }
+  for (const std::string& change : opened.changes)
+    console_.line("resumed at step " + std::to_string(state_.step()) + " with " + change);
   checkpoints_.check_best(state_, evaluator_.best_metric());
 }
 

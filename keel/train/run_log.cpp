@@ -30,18 +30,19 @@ void RunLog::skipped_rows(const SkippedCounts& rows) {
 }
 
 void RunLog::scored(const ScoreReport& report, size_t completions, int64_t step, const std::string& on_error) {
-  for (const std::string& failure : report.failures) folder_.log("step " + std::to_string(step) + ": " + failure);
+  for (const std::string& failure : report.failures)
+    console_.log("step " + std::to_string(step) + ": " + escape_controls(failure));
   if (const std::optional<std::string> first = tally_.add(report, completions))
     console_.warning(*first + " (reward.on_error is " + on_error + "; further ones are in log.txt)");
 }
 
 void RunLog::skipped_update(int64_t step, const std::string& trained_on) {
-  folder_.log(str_cat("step ", step, ": skipped an update with a NaN or infinite gradient norm, on ", trained_on));
+  console_.log(str_cat("step ", step, ": skipped an update with a NaN or infinite gradient norm, on ", trained_on));
 }
 
 void RunLog::overflowed_update(int64_t step) {
-  folder_.log("step " + std::to_string(step) +
-              ": skipped an update with a float16 overflow, and halved the loss scale (optimizer/loss_scale)");
+  console_.log("step " + std::to_string(step) +
+               ": skipped an update with a float16 overflow, and halved the loss scale (optimizer/loss_scale)");
 }
 
 void RunLog::begin_rl(int64_t done) {
@@ -60,7 +61,6 @@ void RunLog::sft_step(const SftMetrics& metrics, int64_t done, int64_t steps, do
       progress_ = line;
     }
     console_.progress(line);
-    folder_.log(line);
     return;
   }
   const std::string progress = str_cat("SFT ", done, "/", steps, "  loss ", fixed(metrics.loss, 3));
@@ -78,7 +78,6 @@ void RunLog::sft_eval_loss(const SftEvalLoss& loss, int64_t step, const std::str
   const std::string line = str_cat("step ", step, ": loss ", fixed(loss.loss, 4), " on ", loss.tokens, " tokens of ",
                                    loss.rows, " held-out row", loss.rows == 1 ? "" : "s");
   console_.line(line);
-  folder_.log(line);
 }
 
 void RunLog::skipped_sft_rows(const SkippedCounts& rows) {
@@ -92,7 +91,6 @@ void RunLog::show_step(const std::string& line, int64_t done, int64_t steps) {
     console_.keep(line);
   else
     console_.progress(line);
-  folder_.log(line);
 }
 
 /// Call this before printing, under the lock, so that the live line is never older than the printed one.
@@ -139,8 +137,8 @@ void RunLog::count_empty_step(const StepMetrics& metrics) {
 }
 
 void RunLog::best(const BestEvaluation& best) {
-  folder_.log("step " + std::to_string(best.step) + " is the best so far, by checkpoint.best_metric=" + best.metric +
-              ": " + fixed(best.value, 4));
+  console_.log("step " + std::to_string(best.step) + " is the best so far, by checkpoint.best_metric=" + best.metric +
+               ": " + fixed(best.value, 4));
 }
 
 std::string RunLog::live_text(const std::string& stage) const {
@@ -185,11 +183,6 @@ void RunLog::print_summary(const PromptSources& prompt_sources, const Demonstrat
     warning(str_cat("training: no update was made in ", empty_steps_, " of ", rl_steps_, " steps: ", why_empty_));
   const std::string skipped_sft = demonstrations.describe_skipped(demonstrations.skipped());
   if (!skipped_sft.empty()) warning("sft: " + skipped_sft);
-}
-
-void RunLog::warning(const std::string& text) {
-  console_.warning(text);
-  folder_.log(text);
 }
 
 }  // namespace keel

@@ -7,7 +7,6 @@
 #include "keel/core/console.h"
 #include "keel/data/prompt_stream.h"
 #include "keel/evaluation/evaluation.h"
-#include "keel/record/run_folder.h"
 #include "keel/reward/score.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
@@ -17,15 +16,14 @@
 
 namespace keel {
 
-/// Prints a run's progress on the console and in log.txt. It owns the counts since the run was started or resumed, and
-/// borrows the console, the run's folder and the configuration.
+/// Prints a run's progress on the console, which also writes log.txt. It owns the counts since the run was started or
+/// resumed, and borrows the console and the configuration.
 class RunLog {
  public:
   /// All references must outlive the log.
-  RunLog(Console& console, RunFolder& folder, const Config& config)
-      : console_(console), folder_(folder), config_(config) {}
+  RunLog(Console& console, const Config& config) : console_(console), config_(config) {}
 
-  void warning(const std::string& text);
+  void warning(const std::string& text) { console_.warning(text); }
   void progress(const std::string& text) { console_.progress(text); }
 
   /// Counts rows without a usable prompt, and warns about the first one.
@@ -57,7 +55,6 @@ class RunLog {
   void set_progress(const std::string& progress, int64_t steps_left, double seconds);
 
   Console& console_;
-  RunFolder& folder_;
   SkippedCounts skipped_rows_;
   bool warned_of_rl_rows_ = false, warned_of_eval_rows_ = false;       // skipped rows of training and evaluation
   bool warned_of_sft_rows_ = false, warned_of_sft_eval_rows_ = false;  // the same in section sft

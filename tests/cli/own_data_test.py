@@ -233,7 +233,7 @@ def f(completions, data_source, level, ability, **columns):
         self.assertIn("failed 16 times on 16 completions", warnings[3])
         self.assertIn("scored none of 16 completions", warnings[4])
         log = (self.folder / "run" / "log.txt").read_text()
-        self.assertEqual(log.count("no more tea"), 16)
+        self.assertEqual(sum(line.startswith("step ") and "no more tea" in line for line in log.splitlines()), 16)
         result = support.keel("eval", self.configuration("run", reward={"on_error": "zero"}), "--model", self.model)
         self.assert_exit(result, 0)
         self.assertIn("no more tea", result.stderr)

@@ -120,6 +120,34 @@ TEST(Console, WhenQuietPrintsOnlyWarningsAndResults) {
   }
 }
 
+TEST(Console, TheLogGetsAllLinesFromItsBeginningAlsoWhatAQuietConsoleHides) {
+  for (const auto& [quiet, terminal] : {std::pair{false, false}, {false, true}, {true, false}}) {
+    Recording out;
+    ConsoleOptions options = out.options(terminal, /*color=*/terminal);
+    options.quiet = quiet;
+    std::vector<std::string> log;
+    Console console(out.file, options);
+    console.line("before");
+    console.begin_log();
+    console.line("a" + console.paint(Paint::kRed, "b\x1b[2J"));
+    console.warning("beware\nof this");
+    EXPECT_TRUE(log.empty());
+    console.set_log([&](std::string_view line) { log.emplace_back(line); });
+    console.heading("Training");
+    console.progress("step 1");
+    console.live("rollout 1/8");
+    console.progress("step 2");
+    console.keep(kLong);
+    console.log("a note");
+    console.result("0.5");
+    console.end_progress();
+    const std::vector<std::string> expected{"ab\\x1b[2J", "warning: beware", "of this", "",       "Training",
+                                            "step 1",     "step 2",          kLong,     "a note", "0.5"};
+    EXPECT_EQ(log, expected);
+    EXPECT_EQ(out.text().find("a note"), std::string::npos);
+  }
+}
+
 TEST(Console, TextCannotControlTheTerminal) {
   for (const bool color : {false, true}) {
     Recording out;

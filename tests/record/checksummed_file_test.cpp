@@ -120,7 +120,7 @@ TEST_F(ChecksummedFileTest, ReportsARemovedFolderOrRows) {
   rename_directory(run, moved);
   std::filesystem::create_directory(run);  // as another process would
   folder.add_metrics({{"step", 2}});
-  folder.log("after the move");
+  folder.log_writer()("after the move");
   EXPECT_EQ(folder.current_path(), std::filesystem::canonical(moved));
   EXPECT_EQ(folder.sync().metrics.size(), 2u);
   EXPECT_THAT(read_file(moved / "log.txt"), HasSubstr("after the move"));

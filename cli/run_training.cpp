@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cli/description_parts.h"
+#include "cli/failure.h"
 #include "cli/run_description.h"
 #include "keel/core/files/failed_call.h"
 #include "keel/core/files/file.h"
@@ -13,6 +14,8 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/shell_words.h"
+#include "keel/core/steady_clock.h"
+#include "keel/core/strings.h"
 #include "keel/record/charts/terminal_chart.h"
 #include "keel/record/report/report.h"
 #include "keel/record/run_data.h"
@@ -100,6 +103,62 @@ void print_supervised_losses(const RunSummary& summary, Console& console) {
   }
 }
 
+/// The steps of a phase that this process trained.
+struct PhaseTotals {
+  int64_t steps = 0;
+  double seconds = 0, tokens = 0;  // tokens: sampled in RL, trained in SFT
+};
+
+/// Adds up the rows of a phase after a step.
+PhaseTotals add_up_phase(const RunData& run, std::string_view phase, int64_t after_step) {
+  PhaseTotals totals;
+  for (const MetricRow& row : run.metrics) {
+    if (row.phase != phase || row.step <= after_step) continue;
+    const auto value = [&](const char* key) {
+      const auto found = row.values.find(key);
+      return found == row.values.end() ? 0 : found->second;
+    };
+    ++totals.steps;
+    totals.seconds += value("time/step");
+    totals.tokens += value("sft/tokens") + value("throughput/rollout_tokens_per_s") * value("time/rollout");
+  }
+  return totals;
+}
+
+/// "reward 0.250 at step 1, 0.875 at step 40": the first and last value of a metric, by the phase's own steps; empty if
+/// no row has it.
+std::string first_and_last(const RunData& run, std::string_view phase, const char* key, const char* name) {
+  const std::vector<ChartPoint> curve = metric_curve(run, phase, key);
+  const auto has_value = [](const ChartPoint& point) { return is_plottable(point.y); };
+  const auto first = std::ranges::find_if(curve, has_value);
+  if (first == curve.end()) return "";
+  const auto last = std::find_if(curve.rbegin(), curve.rend(), has_value).base() - 1;
+  const auto text = [&](auto point) {
+    return fixed(point->y, 3) + " at step " + std::to_string(point - curve.begin() + 1);
+  };
+  return std::string("   ") + name + " " + text(first) + (first == last ? "" : ", " + text(last));
+}
+
+/// Prints how long the process took and how fast it trained, and the first and last reward or loss of the run.
+void print_totals(const RunData& run, int64_t first_step, double seconds, Console& console) {
+  console.heading("Training");
+  console.line("  time    " + format_duration(seconds) +
+               (first_step > 0 ? " since the run was resumed at step " + std::to_string(first_step) : "") +
+               ", including loading and saving");
+  const auto print_phase = [&](const char* label, const char* phase, const char* key, const char* name) {
+    const PhaseTotals totals = add_up_phase(run, phase, first_step);
+    if (totals.steps == 0) return;
+    const double step_seconds = totals.seconds / static_cast<double>(totals.steps);
+    std::string text =
+        std::string("  ") + label + counted(totals.steps, "step") + ", " + format_duration(step_seconds) + " per step";
+    if (totals.tokens > 0 && totals.seconds > 0)
+      text += ", " + format_count(std::llround(totals.tokens / totals.seconds)) + " tokens/s";
+    console.line(text + first_and_last(run, phase, key, name));
+  };
+  print_phase("SFT     ", "sft", "sft/loss", "loss");
+  print_phase("RL      ", "rl", "reward/mean", "reward");
+}
+
 void print_summary(const RunData& run, const Config& config, Console& console) {
   const RunSummary summary = summarize(run);
   print_supervised_losses(summary, console);
@@ -182,19 +241,57 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
   }
 }
 
-ExitCode run_training(const Config& config, StartMode mode, Console& console, bool serve_report,
-                      const AcceptedChanges& accepted) {
+namespace {
+
+/// Resumes or starts the run, and prints its settings, or that it was finished before.
+std::unique_ptr<Run> open_run(const Config& config, StartMode mode, const AcceptedChanges& accepted, Console& console) {
+  if (mode != StartMode::kResume) {
+    auto run = Run::start(config, mode == StartMode::kReplace, console);
+    console.line(wrap_entries(describe_run(config, *run), console));
+    return run;
+  }
+  auto run = Run::resume(config, console, accepted);
+  if (run->is_done())
+    console.result("The run in " + config.run.dir + " was already finished at step " + std::to_string(run->step()) +
+                   ", so nothing is trained. To train more steps, raise " +
+                   (config.has_rl() ? "train.steps or train.data_epochs" : "sft.steps or sft.data_epochs"));
+  else
+    console.line(wrap_entries(describe_run(config, *run), console));
+  return run;
+}
+
+ExitCode open_and_train(const Config& config, StartMode mode, Console& console, bool serve_report,
+                        const AcceptedChanges& accepted) {
+  const double begin = steady_seconds();
   std::optional<BackgroundWatch> live_report;  // before other threads start; destroyed after the run
   if (serve_report) live_report.emplace(config.run.dir);
-  const std::unique_ptr<Run> run = mode == StartMode::kResume
-                                       ? Run::resume(config, console, accepted)
-                                       : Run::start(config, mode == StartMode::kReplace, console);
+  const std::unique_ptr<Run> run = open_run(config, mode, accepted, console);
   if (live_report) console.result("live report: " + live_report->address());
-  console.line(wrap_entries(describe_run(config, *run), console));
+  const int64_t first_step = run->step();
+  const bool was_done = run->is_done();
   const ExitCode code = run->run();
   const std::optional<RunData> data = try_write_report(config.run.dir, run->last_checkpoint(), console);
-  if (code == ExitCode::kDone) print_result(data, config, *run, console);
+  if (code != ExitCode::kDone) return code;
+  if (data && !was_done) print_totals(*data, first_step, steady_seconds() - begin, console);
+  print_result(data, config, *run, console);
   return code;
+}
+
+}  // namespace
+
+ExitCode run_training(const Config& config, StartMode mode, Console& console, bool serve_report,
+                      const AcceptedChanges& accepted) {
+  try {
+    return open_and_train(config, mode, console, serve_report, accepted);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    try {
+      console.log("keel: " + describe_failure(error).message);
+    } catch (const Error&) {  // the log cannot be written either
+    }
+    throw;
+  }
 }
 
 }  // namespace keel::cli

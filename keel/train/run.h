@@ -34,6 +34,10 @@ class Run {
   /// Runs to the end (kDone) or until a stop is requested (kInterrupted); saves a checkpoint in both cases.
   ExitCode run();
 
+  /// The steps of all phases so far, also those before a resumption.
+  int64_t step() const { return state_.step(); }
+  /// Whether all steps were trained. True before run() if the resumed run had ended.
+  bool is_done() const { return state_.phase == Phase::kDone; }
   const LoadedModel& policy() const { return policy_; }
   const PromptSources& prompt_sources() const { return prompt_sources_; }
   const Demonstrations& demonstrations() const { return demonstrations_; }

@@ -300,11 +300,16 @@ class Finished(support.Test):
         before = {name: (run / name).read_bytes() for name in self.final_files(run)}
         rows_before = support.metrics(run)
         for _ in range(2):
-            self.assert_exit(train(run, "--resume", train={"steps": 4}), 0)
+            result = train(run, "--resume", train={"steps": 4})
+            self.assert_exit(result, 0, f"The run in {run} was already finished at step 12, so nothing is trained", "train.steps")
+            for text in ("  method  ", "  time    "):  # nothing else looks like a new run
+                self.assertNotIn(text, result.stdout)
             self.assertEqual({name: (run / name).read_bytes() for name in before}, before)
             self.assertEqual(support.metrics(run), rows_before)
 
-        self.assert_exit(train(run, "--resume", train={"steps": 6}), 0)
+        result = train(run, "--resume", train={"steps": 6})
+        self.assert_exit(result, 0, "  method  ")
+        self.assertNotIn("already finished", result.stdout)
         for name in self.final_files(whole):
             self.assertEqual((run / name).read_bytes(), (whole / name).read_bytes(), name)
         # The shorter run evaluated at its end, step 12; everything else is equal.

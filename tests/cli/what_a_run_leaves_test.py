@@ -162,7 +162,40 @@ class FinishedRun(support.Test):
         self.assertEqual((self.run / "checkpoints" / "LATEST").read_text(), "step-000012\n")
         self.assertEqual(sorted(os.listdir(self.run)),
                          ["checkpoints", "config.yaml", "log.txt", "metrics.jsonl", "report.html", "samples.jsonl", "used.json"])
-        self.assertEqual(len((self.run / "log.txt").read_text().splitlines()), 12)  # a line per step
+
+    def test_the_log_has_every_printed_line_and_every_step(self):
+        log = (self.run / "log.txt").read_text().splitlines()
+        progress = re.compile(r" \d+/\d+(, [\d,]+ tokens/s)?(, .* left)?$| left$")  # within a step; printed only on a slow machine
+        rest = iter(log)
+        self.assertEqual([line for line in self.result.stdout.splitlines() if not progress.search(line) and line not in rest], [])
+        self.assertEqual([line.split("  ")[0] for line in log if line.startswith(("RL ", "SFT "))],
+                         [f"SFT {step}" for step in range(1, 9)] + [f"RL {step}/4" for step in range(1, 5)])
+
+    def test_the_log_of_a_quiet_run_has_its_settings_and_its_error(self):
+        run, reward = self.folder / "failed", self.folder / "reward.py"
+        reward.write_text("def reward(completions, **columns):\n    raise ValueError('no tea')\n")
+        result = train(run, "--quiet", reward={"functions": json.dumps([f"python:{reward}"])}, sft={"steps": 0, "noisy_steps": 0})
+        self.assert_exit(result, 5, "no tea")
+        log = (run / "log.txt").read_text()
+        (error,) = (line for line in result.stderr.splitlines() if line.startswith("keel: "))
+        self.assertIn(error, log.splitlines())
+        self.assertRegex(log, "(?m)^  method  ")
+
+    def test_the_end_prints_time_speed_and_rewards(self):
+        rows = support.read_jsonl(self.run / "metrics.jsonl")
+        sft, rl = ([row for row in rows if row["phase"] == phase] for phase in ("sft", "rl"))
+        tokens = sum(row["throughput/rollout_tokens_per_s"] * row["time/rollout"] for row in rl)
+        speed = f"{round(tokens / sum(row['time/step'] for row in rl)):,}"
+        self.assertRegex(self.result.stdout, "(?m)^  time    .*s, including loading and saving$")
+        self.assertRegex(self.result.stdout, rf"(?m)^  SFT     8 steps, [\d.]+ m?s per step   "
+                         rf"loss {sft[0]['sft/loss']:.3f} at step 1, {sft[-1]['sft/loss']:.3f} at step 8$")
+        self.assertRegex(self.result.stdout, rf"(?m)^  RL      4 steps, [\d.]+ m?s per step, {speed} tokens/s   "
+                         rf"reward {rl[0]['reward/mean']:.3f} at step 1, {rl[-1]['reward/mean']:.3f} at step 4$")
+        resumed = train(self.run, "--resume", train={"steps": 6})
+        self.assert_exit(resumed, 0)
+        self.assertRegex(resumed.stdout, "(?m)^  time    .* since the run was resumed at step 12, including loading")
+        self.assertRegex(resumed.stdout, rf"(?m)^  RL      2 steps, .* reward {rl[0]['reward/mean']:.3f} at step 1, [\d.]+ at step 6$")
+        self.assertNotIn("SFT     ", resumed.stdout)
 
     def test_a_steps_line_separates_policy_change_and_sampler_mismatch(self):
         rows = {row["step"]: row for row in support.metrics(self.run) if row["phase"] == "rl"}
@@ -242,7 +275,8 @@ class Terminal(support.Test):
     @staticmethod
     def kept(text):
         """The lines that stay on the screen, without times."""
-        return [re.sub(r"\d+\.\d\d s", "", re.sub(r".*\x1b\[K", "", line)) for line in text.split("\n")]
+        return [re.sub(r"\d+\.\d\d s", "", re.sub(r".*\x1b\[K", "", line)) for line in text.split("\n")
+                if not line.startswith(("  time  ", "  SFT  ", "  RL  "))]
 
     def test_a_dumb_terminal_gets_plain_lines(self):
         self.assertNotIn("\x1b", self.output(term="dumb"))

@@ -55,7 +55,8 @@ std::string window_text(const RewardWindow& window, const Interval& interval) {
   return str_cat(fixed(window.mean, 3), " [", fixed(interval.first, 3), ", ", fixed(interval.second, 3), "]");
 }
 
-/// Compares each window of kEarlyWindow steps with the first steps of the run. A collapse is a fall below half of their
+/// Compares each window of kEarlyWindow steps with the first steps of the run, and with the first step alone, because
+/// the first update can already be too large. A collapse is a fall below half of their
 /// reward, with intervals that do not overlap. Half is measured from 0, or from the lowest reward if that is negative.
 /// Of simulated runs with a constant success rate, 2 % have an alarm in the worst case, in which all samples of a
 /// prompt agree, and 0.2 % with usual samples (tests/train/health_test.cpp). The evaluation at the start is not a
@@ -68,18 +69,24 @@ std::optional<std::string> early_collapse(const RolloutMetrics& rollouts, Health
   const bool is_first =
       first.steps == counts.early_steps && first.steps < kEarlyWindow && first.prompts < kFirstPrompts;
   ++counts.early_steps;
+  if (counts.early_steps == 1) counts.first_step.add(*rollouts.reward_mean, rollouts.scored_prompts);
   (is_first ? first : recent).add(*rollouts.reward_mean, rollouts.scored_prompts);
   if (is_first || recent.steps < kEarlyWindow) return std::nullopt;
   const RewardWindow window = std::exchange(recent, {});
   if (window.prompts == 0 || counts.max_reward == counts.min_reward) return std::nullopt;
-  const double half = counts.min_reward + kMinRewardFraction * (first.mean - counts.min_reward);
-  const Interval before = early_interval(first, counts), now = early_interval(window, counts);
-  if (window.mean >= half || now.second >= before.first) return std::nullopt;
-  counts.early_steps = kEarlySteps;  // one alarm is enough
-  return str_cat("the mean reward of the last ", kEarlyWindow, " steps is ", window_text(window, now),
-                 ", less than half of that of the first ", first.steps == 1 ? "step" : str_cat(first.steps, " steps"),
-                 ", ", window_text(first, before),
-                 " (95 % intervals). Lower optimizer.lr or use a smaller trust region");
+  const Interval now = early_interval(window, counts);
+  for (const RewardWindow& reference : {first, counts.first_step}) {
+    const double half = counts.min_reward + kMinRewardFraction * (reference.mean - counts.min_reward);
+    const Interval before = early_interval(reference, counts);
+    if (window.mean >= half || now.second >= before.first) continue;
+    counts.early_steps = kEarlySteps;  // one alarm is enough
+    return str_cat("the mean reward of the last ", kEarlyWindow, " steps is ", window_text(window, now),
+                   ", less than half of that of the first ",
+                   reference.steps == 1 ? "step" : str_cat(reference.steps, " steps"), ", ",
+                   window_text(reference, before),
+                   " (95 % intervals). Lower optimizer.lr or use a smaller trust region");
+  }
+  return std::nullopt;
 }
 
 }  // namespace

@@ -161,6 +161,8 @@ TEST(EarlyCollapse, IsNoticedWithinTenStepsOfTheFall) {
   }
   // Also during the first steps: they have a mean of 0.275, of which 0.05 is less than half.
   EXPECT_EQ(early_alarm_step(fall_after(2, 0.05)), 9);
+  // After the first update: the first 4 steps have a mean of 0.125, but the first step has 0.5.
+  EXPECT_EQ(early_alarm_step(fall_after(1, 0)), 9);
   // 256 prompts in a step: the first step is the reference.
   EXPECT_EQ(early_alarm_step(fall_after(1, 0.1), 0, 256), 6);
 }

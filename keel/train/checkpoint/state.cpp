@@ -35,6 +35,9 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("reward_window_sum", s.rl.health.reward_sum);
   visitor("best_reward", s.rl.health.best_reward);
   visitor("early_reward_steps", s.rl.health.early_steps);
+  visitor("first_step_steps", s.rl.health.first_step.steps);
+  visitor("first_step_prompts", s.rl.health.first_step.prompts);
+  visitor("first_step_mean", s.rl.health.first_step.mean);
   visitor("first_reward_steps", s.rl.health.first_rewards.steps);
   visitor("first_reward_prompts", s.rl.health.first_rewards.prompts);
   visitor("first_reward_mean", s.rl.health.first_rewards.mean);

@@ -27,7 +27,7 @@ struct HealthCounts {
   double reward_sum = 0;     // of their mean rewards
   double best_reward = 0;    // maximum mean reward of a window so far, at least 0
   int64_t early_steps = 0;   // steps checked for an early collapse
-  RewardWindow first_rewards = {}, recent_rewards = {};
+  RewardWindow first_step = {}, first_rewards = {}, recent_rewards = {};
   double min_reward = 0, max_reward = 0;  // of 0 and all early completions so far
 };
 

@@ -22,14 +22,14 @@ class OwnDataStart(own_files.Test):
         lines = self.write("flat.jsonl", "".join(json.dumps(row) + "\n" for row in flat))
         rewards = {}
         for path in (lines, listed, table):
-            result = self.evaluate(data={"files": [str(path)], "eval_files": []}, reward={"functions": ["exact"]},
+            result = self.evaluate(data={"files": str(path), "eval_files": []}, reward={"functions": "exact"},
                                    eval={"prompts": 20})
             self.assert_exit(result, 0)
             rewards[path] = [(sample["prompt"], sample["gold"], sample["completion"], sample["reward"]) for sample in result.samples]
             self.assertEqual(len(rewards[path]), 20)
         self.assertEqual(rewards[listed], rewards[lines])
         self.assertEqual(rewards[table], rewards[lines])
-        result = self.train("run", data={"files": [str(table)], "eval_files": [str(listed)]}, reward={"functions": ["exact"]},
+        result = self.train("run", data={"files": str(table), "eval_files": str(listed)}, reward={"functions": ["exact"]},
                             train={"steps": 1})
         self.assert_exit(result, 0)
         broken = self.write("broken.csv", "prompt,answer\n<bos> 1 + 1 =,2\n1,2,3\n")

@@ -68,6 +68,11 @@ std::string describe_expected(const Limits& limits) {
   }
 }
 
+/// Returns whether one string is a list of one. With a comma it could be a list whose brackets were forgotten.
+bool is_list_of_one(const Json& value) {
+  return value.is_string() && value != "" && value.get_ref<const std::string&>().find(',') == std::string::npos;
+}
+
 /// Suggests a list for a single value: splits a string at commas, and one of numbers also at spaces.
 std::string suggested_list(const Json& value, bool of_numbers) {
   if (!value.is_string()) return yaml_inline(Json::array({value}));
@@ -177,6 +182,8 @@ Converted<T> convert(const Json& value, const Limits& limits) {
     if (std::holds_alternative<ValueProblem>(inner)) return make_problem<T>(value, limits);
     return T(std::get<0>(std::move(inner)));
   } else if constexpr (kIsList<T>) {
+    if constexpr (kIsString<Element<T>>)
+      if (is_list_of_one(value)) return convert<T>(Json::array({value}), limits);
     if (!value.is_array() || !limits.allow_size(value.size())) return make_problem<T>(value, limits);
     T list;
     for (const Json& element : value) {

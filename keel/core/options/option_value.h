@@ -26,7 +26,8 @@ struct ValueProblem {
 /// Returns the variable as JSON. An empty optional is null.
 Json read_target(const OptionTarget& target);
 
-/// Checks a value without assigning it. The only conversions are integers to numbers, and 1e4 to an integer.
+/// Checks a value without assigning it. The only conversions are integers to numbers, 1e4 to an integer, and one string
+/// without a comma to a list of strings.
 std::optional<ValueProblem> check_value(const OptionTarget& target, const Limits& limits, const Json& value);
 
 /// Assigns the value if it has the right type and is within the limits.

@@ -46,6 +46,14 @@ TEST(Options, AcceptNullForAnOptionalAndForAnEmptySection) {
   EXPECT_EQ(f.config.rollout.delta, std::nullopt);
 }
 
+TEST(Options, AcceptOneStringForAListOfStrings) {
+  Fixture f;
+  f.load(R"({"rollout": {"stop": "a b"}})");
+  EXPECT_EQ(f.config.rollout.stop, std::vector<std::string>{"a b"});
+  f.load_overrides({"rollout.stop=x"});
+  EXPECT_EQ(f.config.rollout.stop, std::vector<std::string>{"x"});
+}
+
 TEST(Options, AcceptAFloatForAnIntegerOnlyIfItIsIntegral) {
   Fixture f;
   f.load_overrides({"rollout.samples_per_prompt=1e4", "train.seed=1.8e19"});
@@ -79,8 +87,9 @@ TEST(Options, AreNotConvertedOtherwise) {
       contains(override_error("optimizer.fused=1"), "got 1 (integer), expected a boolean; write true or false"));
   EXPECT_TRUE(contains(override_error("rollout.temperature=true"), "got true (boolean), expected a number"));
   EXPECT_TRUE(contains(override_error("rollout.delta=big"), "expected a number above 0, or null"));
-  EXPECT_EQ(override_error("rollout.stop=x"),
-            "command line: rollout.stop=x: got \"x\" (string), expected a list of strings; write [x]");
+  EXPECT_EQ(override_error("rollout.stop=x, y"),
+            "command line: rollout.stop=x, y: got \"x, y\" (string), expected a list of strings; write [x, y]");
+  EXPECT_TRUE(contains(override_error("rollout.stop=\"\""), "got \"\" (string), expected a list of strings"));
   EXPECT_TRUE(
       contains(load_error(R"({"rollout": {"temperature": {"a": 1}}})"), "got {\"a\":1} (mapping), expected a number"));
   EXPECT_TRUE(contains(load_error(R"({"rollout": {"temperature": [1]}})"), "got [1] (list), expected a number"));

@@ -46,6 +46,7 @@ TEST(Config, DocumentationPageMatchesTheOptionTable) {
 With this page you can write a configuration: a YAML or JSON file with these sections. `keel train FILE key=value ...`
 overrides single keys (`train.steps=200`). Every key has a default. Unknown or repeated keys, values of another type or
 outside the range, and contradicting settings are errors that name the place and the fix.
+One string without a comma is a list of one: `data.files: rows.jsonl`.
 Paths are relative to the folder where Keel starts; a run records absolute paths. `config.yaml` in a run's folder has
 every key; [examples/quickstart.yaml](../examples/quickstart.yaml) is a complete example.
 

@@ -1,6 +1,7 @@
 #include "cli/methods.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -9,6 +10,22 @@
 #include "cli/run_description.h"
 
 namespace keel::cli {
+namespace {
+
+constexpr std::array kRecommended{"dppo_tv", "dppo_kl", "drpo", "grpo", "grpo_clip_higher"};
+
+void print_methods() {
+  std::printf("The five marked * are the ones to start with. keel methods NAME shows one in detail.\n");
+  std::string group;
+  for (const Method& method : methods()) {
+    if (method.group != group) std::printf("\n%s\n", method.group.c_str());
+    group = method.group;
+    const bool recommended = std::ranges::find(kRecommended, method.name) != kRecommended.end();
+    std::printf("%c %-21s %s\n", recommended ? '*' : ' ', method.name.c_str(), method.summary.c_str());
+  }
+}
+
+}  // namespace
 
 std::string describe(const Method& method) {
   std::string text = method.name + ": " + method.summary + "\n\n  " + method.equation + "\n\n";
@@ -19,8 +36,9 @@ std::string describe(const Method& method) {
   add("advantage", method.advantage);
   add("aggregation", method.aggregation);
   for (const auto& [name, value] : number_parameters(method.region))
-    add(name, std::isinf(value) ? "none" : short_number(value));
-  for (const auto& [name, choice] : choice_parameters(method.region)) add(name, choice);
+    if (has_effect(method.region, name)) add(name, std::isinf(value) ? "none" : short_number(value));
+  for (const auto& [name, choice] : choice_parameters(method.region))
+    if (has_effect(method.region, name)) add(name, choice);
   add("source", method.source);
   return text;
 }
@@ -37,7 +55,7 @@ CommandHandler add_methods(CommandLine& line) {
   command.option("NAME", *name, "Print one method in detail").suggest(method_names());
   return [name] {
     if (name->empty())
-      for (const Method& method : methods()) std::printf("%-18s %s\n", method.name.c_str(), method.summary.c_str());
+      print_methods();
     else
       std::fputs(describe(find_method(*name, /*what=*/"no method")).c_str(), stdout);
     return ExitCode::kDone;

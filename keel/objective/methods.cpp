@@ -8,10 +8,10 @@ namespace keel {
 namespace {
 
 template <class Family>
-void add_family(std::vector<Method>& table, const std::vector<MethodRow<Family>>& rows) {
+void add_family(std::vector<Method>& table, const char* group, const std::vector<MethodRow<Family>>& rows) {
   for (const MethodRow<Family>& row : rows) {
     TrustRegion region = std::visit([](const auto& r) -> TrustRegion { return r; }, row.region);
-    table.push_back({row.name, row.summary, row.equation, row.source, row.advantage, row.aggregation, region});
+    table.push_back({row.name, row.summary, row.equation, row.source, row.advantage, row.aggregation, region, group});
   }
 }
 
@@ -20,9 +20,15 @@ void add_family(std::vector<Method>& table, const std::vector<MethodRow<Family>>
 const std::vector<Method>& methods() {
   static const std::vector<Method> table = [] {
     std::vector<Method> rows;  // of each family; defined at the end of regions/FAMILY.cpp
-    const auto add = [&rows](const auto&... families) { (add_family(rows, families), ...); };
-    add(dppo_rows(), drpo_rows(), ratio_clip_rows(), policy_gradient_rows(), soft_rows(), rollout_correction_rows(),
-        sequence_level_rows(), cppo_rows(), batch_level_rows());
+    add_family(rows, "DPPO: a mask on the divergence", dppo_rows());
+    add_family(rows, "DRPO and SPO: a weight instead of a mask", drpo_rows());
+    add_family(rows, "Ratio clips", ratio_clip_rows());
+    add_family(rows, "Policy gradients without a region", policy_gradient_rows());
+    add_family(rows, "Soft weights on the ratio", soft_rows());
+    add_family(rows, "Corrections for the sampler", rollout_correction_rows());
+    add_family(rows, "Whole sequences", sequence_level_rows());
+    add_family(rows, "Whole sequences", cppo_rows());
+    add_family(rows, "Whole updates", batch_level_rows());
     return rows;
   }();
   return table;

@@ -53,7 +53,7 @@ FIRST = ("drpo", "grpo_clip_higher", "gspo", "cppo", "m2po")
 def other_rows():
     """Every method that needs no extra column, the chosen ones first."""
     elsewhere = {method.partition(":")[0] for base, methods in ANSWERED_BY.items() for method in (base, *methods)} - {"dppo_tv"}
-    table = [line.split()[0] for line in keel("methods").stdout.splitlines() if line and not line.startswith(" ")]
+    table = re.findall(r"(?m)^[* ] (\w+)", keel("methods").stdout)
     return [name + (":" + PARAMETERS[name] if name in PARAMETERS else "") for name in (*FIRST, *(set(table) - elsewhere - set(FIRST)))]
 
 

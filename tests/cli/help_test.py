@@ -46,6 +46,21 @@ class Help(support.Test):
         self.assertEqual(self.help("dppo_tv"), keel("methods", "dppo_tv").stdout)
         self.assert_says("countdown", "countdown, a built-in task: ")
 
+    def test_methods_are_grouped_as_on_their_page(self):
+        page = (support.ROOT / "docs" / "methods.md").read_text()
+        documented = {heading: re.findall(r"(?m)^### `(\w+)`$", part) for heading, part in re.findall(r"(?ms)^## ([^\n]+)\n(.*?)(?=^## |\Z)", page)}
+        listed = keel("methods").stdout
+        groups = {heading: re.findall(r"(?m)^[* ] (\w+)", rows) for heading, rows in re.findall(r"(?m)^([A-Z].*)\n((?:[* ] .*\n)+)", listed)}
+        self.assertEqual(groups, {heading: names for heading, names in documented.items() if names})
+        recommended = re.findall(r"`(\w+)`", re.search(r"(?m)^Start with .*$", page)[0])
+        self.assertEqual(len(recommended), 5)
+        self.assertCountEqual(re.findall(r"(?m)^\* (\w+)", listed), recommended)
+
+    def test_a_method_shows_only_the_parameters_that_it_uses(self):
+        self.assertNotRegex(self.help("dppo_tv"), r"(?m)^  (k|support) ")  # for top-K divergences
+        self.assertRegex(self.help("dppo_topk_tv"), r"(?m)^  k +20$")
+        self.assertRegex(self.help("dppo_topk_tv"), r"(?m)^  support +union$")
+
     def test_explains_a_reward(self):
         for row in re.findall(r"(?m)^\| (`.*?) \|", (support.ROOT / "docs" / "rewards.md").read_text().split("\n\n`reward.over")[0]):
             name = re.match(r"`(\w+)", row)[1]

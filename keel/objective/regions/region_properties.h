@@ -39,6 +39,7 @@ struct MethodRow {
   std::string advantage;    // an estimator of objective/advantage.h
   std::string aggregation;  // a kind of objective/aggregation.h
   Family region;
+  std::string group = {};  // its heading in docs/methods.md; set by methods()
 };
 
 }  // namespace keel

@@ -40,6 +40,7 @@ Argument& Argument::repeatable() {
 
 Argument& Argument::needs(const Argument& other) {
   option_->needs(other.option_);
+  option_->option_text(" ");  // instead of "Needs: OTHER", which the help text says
   return *this;
 }
 

@@ -17,6 +17,8 @@
 namespace keel::cli {
 namespace {
 
+constexpr const char* kAllSettings = "settings";
+
 std::string last_part(const std::string& path) { return path.substr(path.find_last_of('.') + 1); }
 
 bool is_below(const std::string& path, const std::string& section) { return path.starts_with(section + "."); }
@@ -38,6 +40,7 @@ class Topics {
     std::vector<std::string> texts;
     for (const Command& command : line_.commands())
       if (command.name() == name) texts.push_back(command.help());
+    if (name == kAllSettings) texts.push_back(table_.help());
     add_settings(name, texts);
     for (const Method& method : methods())
       if (method.name == name) texts.push_back(describe(method));
@@ -53,6 +56,7 @@ class Topics {
   std::vector<std::string> native_names() const {
     std::vector<std::string> names;
     for (const Command& command : line_.commands()) names.push_back(command.name());
+    names.emplace_back(kAllSettings);
     for (const Section& section : table_.sections()) names.push_back(section.path);
     for (const Option& option : table_.options()) names.push_back(option.path);
     for (const std::string& method : method_names()) names.push_back(method);
@@ -89,8 +93,7 @@ class Topics {
  private:
   void add_settings(const std::string& name, std::vector<std::string>& texts) const {
     for (const Section& section : table_.sections()) {
-      // The help of a command with the section's name may list the settings already.
-      if (section.path != name || (!texts.empty() && texts[0].find(section.help) != std::string::npos)) continue;
+      if (section.path != name) continue;
       std::string text = section.path + ": " + section.help + "\n";
       for (const Option& option : table_.options())
         if (is_below(option.path, name)) text += "\n" + describe_setting(option);
@@ -114,8 +117,8 @@ ExitCode help(const CommandLine& line, const std::string& topic) {
   if (topic.empty()) {
     console.line(
         line.help() +
-        "\nkeel help TOPIC explains a command, a setting (data.files), a section of settings (rollout), a method "
-        "(dppo_tv), a task (chains), a reward (math) or a TRL or verl name (num_generations).");
+        "\nkeel help TOPIC explains a command, a setting (data.files), a section of settings (rollout), all of them "
+        "(settings), a method (dppo_tv), a task (chains), a reward (math) or a TRL or verl name (num_generations).");
     return ExitCode::kDone;
   }
   const Topics topics(line);
@@ -128,7 +131,7 @@ ExitCode help(const CommandLine& line, const std::string& topic) {
     fail(ExitCode::kBadConfiguration, "help: ", topic, " is unknown; ",
          suggestion ? "did you mean " + *suggestion + "?"
                     : "expected a command, a setting, a section, a method, a task, a reward or a TRL or verl name. "
-                      "keel help lists the commands, keel train --help the settings, keel methods the methods");
+                      "keel help lists the commands, keel help settings the settings, keel methods the methods");
   }
   std::string text = joined(texts, "\n");
   while (text.ends_with('\n')) text.pop_back();

@@ -13,14 +13,11 @@
 namespace keel::cli {
 
 /// Help of --quiet for training commands.
-inline constexpr const char* kQuietHelp =
-    "Print only warnings, errors and the result: accuracy or loss before and after, and the checkpoint. log.txt has "
-    "everything";
+inline constexpr const char* kQuietHelp = "Print problems and results; log.txt has everything";
 
 enum class StartMode { kNew, kReplace, kResume };
 
-inline constexpr const char* kWatchHelp =
-    "Serve a live report on 127.0.0.1 during the run; the address is printed at the start";
+inline constexpr const char* kWatchHelp = "Serve a live report on 127.0.0.1 during the run";
 
 /// Prints the configuration, trains, writes the report and prints the result; shared by `train` and `quickstart`.
 ExitCode run_training(const Config& config, StartMode mode, Console& console, bool serve_report,

@@ -1,5 +1,7 @@
 #include <functional>
 #include <memory>
+#include <sstream>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/description_parts.h"
@@ -8,6 +10,8 @@
 #include "keel/core/files/file.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/shell_words.h"
+#include "keel/core/str_cat.h"
+#include "keel/core/strings.h"
 #include "keel/train/config/sft_settings.h"
 #include "keel/train/open_run.h"
 
@@ -30,34 +34,44 @@ void require_own_run_dir(const std::string& file, const ConfigTree& tree, const 
          " or run.dir=", shell_word(folder->string()));
 }
 
+/// Says where the settings are explained, in lines of at most 80 columns.
+std::string describe_topics() {
+  constexpr size_t kColumns = 80;
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  std::vector<std::string> names;
+  for (const Section& section : table.sections()) names.push_back(section.path);
+  std::istringstream words("keel help TOPIC explains a setting (train.steps), all settings (settings) or a section: " +
+                           joined(names));
+  std::string text, line;
+  for (std::string word; words >> word;) {
+    if (line.size() + 1 + word.size() > kColumns) text += std::exchange(line, "") + "\n";
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return text + line;
+}
+
 /// Adds a training command; `convert` turns the given settings into a full configuration.
 CommandHandler add_training(CommandLine& line, const char* name, const char* help, const char* example,
                             const std::function<ConfigTree(ConfigTree, std::vector<std::string>& notes)>& convert) {
   const auto arguments = std::make_shared<TrainArguments>();
   Command command = line.add(name, help);
-  command.option("CONFIG", arguments->config, example).required().files().settings();
+  command.option("CONFIG", arguments->config, "YAML or JSON file, run folder, or first key=value")
+      .required()
+      .files()
+      .settings();
   command.option("OVERRIDES", arguments->overrides, "key=value settings that override the file").settings();
-  const Argument resume =
-      command.flag("--resume", arguments->resume, "Continue the run in run.dir from its last checkpoint");
-  command
-      .flag("--changed-data", arguments->changed_data,
-            "With --resume: accept changed rows in the files of section data or sft, for instance fixed ones")
+  const Argument resume = command.flag("--resume", arguments->resume, "Continue run.dir from its last checkpoint");
+  command.flag("--changed-data", arguments->changed_data, "With --resume: accept changed rows of data files")
       .needs(resume);
-  command
-      .flag("--damaged-rows", arguments->damaged_rows,
-            "With --resume: accept missing or damaged rows in the run's metrics.jsonl or samples.jsonl; the file is "
-            "kept, and a new one gets the valid rows")
+  command.flag("--damaged-rows", arguments->damaged_rows, "With --resume: accept damaged metrics and samples")
       .needs(resume);
   command.flag("--overwrite", arguments->overwrite, "Replace the run in run.dir").excludes(resume);
-  command.flag("--explain", arguments->explain, "Print the resolved configuration with all derived numbers and exit");
+  command.flag("--explain", arguments->explain, "Print all settings and derived numbers, then exit");
   command.flag("--watch", arguments->watch, kWatchHelp);
   command.flag("-q,--quiet", arguments->quiet, kQuietHelp);
-  command.footer([] {
-    Config config;
-    OptionTable table;
-    config.describe(table);
-    return "Settings:\n" + table.help();
-  });
+  command.footer([example] { return str_cat("Example: ", example, "\n", describe_topics()); });
   return [arguments, convert] {
     Console console(stdout, arguments->quiet);
     console.begin_log();
@@ -85,16 +99,13 @@ CommandHandler add_training(CommandLine& line, const char* name, const char* hel
 
 CommandHandler add_train(CommandLine& line) {
   return add_training(line, "train", "Train with RL, after supervised updates if sft is configured",
-                      "Configuration file, YAML or JSON, or the folder of a run; or the first setting: keel train "
-                      "model=FOLDER data.files='[rows.jsonl]'",
+                      "keel train model=DIR data.files=rows.jsonl rollout.max_new_tokens=512",
                       [](ConfigTree tree, std::vector<std::string>&) { return tree; });
 }
 
 CommandHandler add_sft(CommandLine& line) {
   return add_training(line, "sft", "Supervised fine-tuning on your rows: messages, or prompt and completion",
-                      "Configuration file, YAML or JSON, or the folder of a run; or the first setting: keel sft "
-                      "model=FOLDER data.files='[rows.jsonl]' lora.rank=8",
-                      to_sft_config);
+                      "keel sft model=DIR data.files=rows.jsonl lora.rank=8", to_sft_config);
 }
 
 }  // namespace keel::cli

@@ -23,11 +23,28 @@ class Help(support.Test):
         self.assertIn("keel help TOPIC", self.help())
 
     def test_explains_a_command(self):
-        for command in ("train", "export", "help", "completion"):
+        for command in ("quickstart", "export", "help", "completion"):
             self.assertEqual(self.help(command).strip(), keel(command, "--help").stdout.strip())
-        # Command and section share this name.
-        self.assertTrue(self.help("eval").startswith(keel("eval", "--help").stdout.rstrip("\n")))
+        for both in ("eval", "train"):  # a command and a section
+            self.assertTrue(self.help(both).startswith(keel(both, "--help").stdout.rstrip("\n")))
         self.assert_says("eval", "\neval.samples=")
+        self.assert_says("train", "\ntrain.steps=")
+
+    def test_the_help_of_training_fits_a_screen_and_names_every_section(self):
+        page = (support.ROOT / "docs" / "configuration.md").read_text()
+        sections = re.findall(r"(?m)^## (\w+)$", page)
+        self.assertIn("rollout", sections)
+        for command in ("train", "sft"):
+            result = keel(command, "--help")
+            self.assert_exit(result, 0)
+            lines = result.stdout.splitlines()
+            self.assertLessEqual(len(lines), 24)
+            self.assertLessEqual(max(map(len, lines)), 80)
+            text = " ".join(result.stdout.split())
+            self.assertIn("keel help TOPIC", text)
+            self.assertEqual(text.partition("or a section: ")[2].split(", "), sections)
+        listed = set(re.findall(r"(?m)^  ([a-z_.0-9]+)=", self.help("settings")))
+        self.assertEqual(listed, set(re.findall(r"(?m)^\| `([a-z_.0-9]+)` \|", page)))
 
     def test_explains_a_setting(self):
         # docs/configuration.md is generated from the same table.

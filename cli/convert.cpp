@@ -1,3 +1,4 @@
+#include <cctype>
 #include <filesystem>
 #include <memory>
 
@@ -72,8 +73,18 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
   return ExitCode::kDone;
 }
 
+/// Rejects the endings of other file formats. A new folder's name may end with a number: Qwen2.5, SmolLM2-1.7B.
+void check_output_name(const std::string& output) {
+  if (output.empty()) fail(ExitCode::kBadConfiguration, "OUT is empty; expected NAME.gguf or a folder");
+  const std::string ending = std::filesystem::path(output).extension().string();
+  const bool is_format = ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1])) != 0;
+  if (is_format && !is_gguf_name(output) && !is_folder(output))
+    fail(ExitCode::kBadConfiguration, "OUT is ", output, ": keel convert does not write ", ending,
+         " files; expected NAME.gguf or a folder. Fix: for a folder with this name, write ", output, "/");
+}
+
 ExitCode convert(const ConvertArguments& arguments) {
-  if (arguments.output.empty()) fail(ExitCode::kBadConfiguration, "OUT is empty; expected NAME.gguf or a folder");
+  check_output_name(arguments.output);
   Console messages(stderr);
   const std::string name = resolve_model(arguments.input, &messages);
   const std::filesystem::path path = is_gguf_name(name) ? std::filesystem::path(name) : locate_model(name);

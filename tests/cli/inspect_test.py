@@ -158,6 +158,16 @@ class Inspect(support.Test):
         self.assert_exit(keel("convert", str(self.file), str(out), "--dtype", "int8"), 2)
         self.assertEqual([path.name for path in (self.folder / "made").iterdir()], ["model"])
 
+    def test_convert_refuses_an_unknown_ending_before_it_reads_the_model(self):
+        for name in ("model.safetensors", "model.bin", "model.GGUF", "model.gguf.part"):
+            for model in (self.file, self.folder / "missing"):
+                self.assert_refused(keel("convert", model, self.folder / name), 2, name, "expected NAME.gguf or a folder", f"{name}/")
+        self.assertEqual(list(self.folder.glob("model*")), [])
+        (self.folder / "empty.d").mkdir()
+        for name in ("Tiny-1.7B", "model.bin/", "empty.d"):
+            self.assert_exit(keel("convert", self.file, f"{self.folder}/{name}"), 0)
+            self.assertTrue((self.folder / name / "config.json").exists())
+
     def test_convert_refuses_a_folder_that_cannot_be_replaced(self):
         here, mount, link = (self.folder / name for name in ("here", "mount", "link"))
         here.mkdir(), mount.mkdir(), link.symlink_to("nothing")

@@ -113,6 +113,14 @@ class ModelFolder(support.Test):
             for result in results:
                 self.assert_refused(result, 4, "not finite", f'"{name}"', word)
 
+    def test_a_tokenizer_that_transformers_5_reads_differently_gets_a_warning(self):
+        file = self.base / "tokenizer_config.json"
+        for named, warnings in (("PreTrainedTokenizerFast", 0), ("Qwen2Tokenizer", 1)):  # as transformers 5.17 and 5.23 read a llama folder
+            file.write_text(json.dumps({**json.loads(file.read_text()), "tokenizer_class": named}))
+            for result in (self.generate(), self.train("run", "--explain"), keel("convert", self.base, self.folder / f"copy_{warnings}")):
+                self.assert_exit(result, 0)
+                self.assertEqual((result.stdout + result.stderr).count("AutoTokenizer of transformers 5 ignores"), warnings)
+
     # Kept content ----------------------------------------------------------------------------------------------------
 
     def test_every_weight_keeps_its_own_type_through_training_resuming_and_merging(self):

@@ -6,7 +6,9 @@
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/link.h"
+#include "keel/model/folder/hub_cache.h"
 #include "keel/model/folder/model_folder.h"
+#include "keel/model/folder/transformers_tokenizer.h"
 #include "keel/record/run_ownership.h"
 #include "keel/train/checkpoint/checkpoint.h"
 
@@ -114,9 +116,7 @@ std::optional<bool> same_weights(const fs::path& base, const fs::path& model) {
   }
 }
 
-}  // namespace
-
-std::string resolve_model(const std::string& name, Console* console) {
+std::string resolve_run(const std::string& name, Console* console) {
   if (name.empty()) return name;
   if (const fs::path run = run_of_best(name); !run.empty()) return resolve_best(run, name, console);
   if (is_run(name)) return resolve_newest(name, console);
@@ -124,9 +124,19 @@ std::string resolve_model(const std::string& name, Console* console) {
   return name;
 }
 
+}  // namespace
+
+std::string resolve_model(const std::string& name, Console* console) {
+  const std::string model = resolve_run(name, console);
+  if (console == nullptr || model.empty()) return model;
+  const std::string mismatch = find_tokenizer_mismatch(file_exists(model) ? fs::path(model) : cached_snapshot(model));
+  if (!mismatch.empty()) console->warning(mismatch);
+  return model;
+}
+
 std::string resolve_adapter(const std::string& name, Console* console) {
   if (name.empty() || file_exists(fs::path(name) / kAdapterConfig)) return name;
-  const std::string checkpoint = resolve_model(name, console);
+  const std::string checkpoint = resolve_run(name, console);
   const fs::path adapter = adapter_folder(checkpoint);
   if (file_exists(adapter / kAdapterConfig)) return adapter.string();
   if (checkpoint != name)

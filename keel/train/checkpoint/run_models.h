@@ -7,7 +7,8 @@
 namespace keel {
 
 /// Resolves a model name: a run's folder becomes its newest valid checkpoint, and RUN/checkpoints/best its target.
-/// Prints the checkpoint and any damaged ones if `console` is not null. Other names are returned unchanged.
+/// Other names are returned unchanged. If `console` is not null, prints the checkpoint, any damaged ones, and a warning
+/// if transformers 5 reads the model's tokenizer differently.
 std::string resolve_model(const std::string& name, Console* console);
 
 /// The same for an adapter: a run or a checkpoint becomes the adapter in it.

@@ -10,6 +10,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/replaceable.h"
+#include "keel/record/report/health.h"
 #include "keel/record/report/learning_curve_svg.h"
 #include "keel/record/run_data.h"
 #include "keel/train/checkpoint/checkpoint.h"
@@ -81,6 +82,8 @@ CommandHandler add_report(CommandLine& line) {
     for (const RunData& run : runs)
       for (const std::string& damage : run.recorded.damage) messages.warning(damage + "; the report leaves it out");
     disambiguate_names(runs, arguments->runs);
+    for (const RunData& run : runs)
+      if (const auto fall = check_health(run).evaluation_fall) messages.warning(run.name + ": " + describe(*fall));
     const std::filesystem::path output = arguments->output.empty()
                                              ? std::filesystem::path(arguments->runs[0]) / "report.html"
                                              : std::filesystem::path(arguments->output);

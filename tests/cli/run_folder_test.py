@@ -331,6 +331,19 @@ class Report(support.Test):
         for part in ("metrics.jsonl", "line 3 ", "the report shows the changed rows"):
             self.assertIn(part, result.stdout + result.stderr)
 
+    def test_of_a_fallen_held_out_score_warns(self):
+        run = self.folder / "run"
+        run.mkdir()
+        evaluations = [(0, 0.45, 0.41, 0.49), (20, 0.40, 0.36, 0.44), (40, 0.31, 0.27, 0.35)]  # step, mean, interval
+        for last, warned in ((2, False), (3, True)):  # only the last interval is below the one before
+            rows = [{"phase": "eval", "step": step, "eval/accuracy": mean, "eval/low": low, "eval/high": high}
+                    for step, mean, low, high in evaluations[:last]]
+            (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            result = keel("report", run)
+            self.assert_exit(result, 0)
+            fall = "warning: run: Held-out accuracy fell from 40.0 % [36.0 %, 44.0 %] at step 20 to 31.0 % [27.0 %, 35.0 %] at step 40\n"
+            self.assertEqual(result.stderr, fall if warned else "")
+
     def test_over_a_runs_data_or_the_curve_is_refused(self):
         run, link = self.folder / "run", self.folder / "link"
         self.assert_exit(train(run, train={"steps": 1}), 0)

@@ -41,4 +41,7 @@ inline constexpr int64_t kMinStepsForHealth = 20;
 
 Health check_health(const RunData& run);
 
+/// "Held-out accuracy fell from 45.0 % [41.0 %, 49.0 %] at step 0 to 31.0 % [27.0 %, 35.0 %] at step 20".
+std::string describe(const EvaluationFall& fall);
+
 }  // namespace keel

@@ -39,10 +39,7 @@ std::string evaluation_text(const EvalPoint& eval) {
 
 std::string verdict(const Health& health) {
   const std::string bands = band_verdict(health);
-  if (!health.evaluation_fall) return bands;
-  const auto& [before, after] = *health.evaluation_fall;
-  return "Held-out " + std::string(after.name()) + " fell from " + evaluation_text(before) + " to " +
-         evaluation_text(after) + ". " + bands;
+  return health.evaluation_fall ? describe(*health.evaluation_fall) + ". " + bands : bands;
 }
 
 /// The verdict as a paragraph, with `more` at its end.
@@ -136,6 +133,11 @@ std::string run_health(const RunData& run, size_t index) {
 }
 
 }  // namespace
+
+std::string describe(const EvaluationFall& fall) {
+  return "Held-out " + std::string(fall.after.name()) + " fell from " + evaluation_text(fall.before) + " to " +
+         evaluation_text(fall.after);
+}
 
 std::string health_line(const RunData& run) {
   const Health health = check_health(run);

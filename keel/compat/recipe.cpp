@@ -28,15 +28,16 @@ ConfigTree read_file(const std::string& file) {
   const auto has = [&](const char* word) { return text.find(word) != std::string::npos; };
   const bool is_config = name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
   const bool calls_trainer = has("-m verl.") || has("trl grpo") || has("trl sft") || has("accelerate launch");
+  if (name.ends_with(".py"))
+    refuse(name,
+           ": Python scripts are not supported. Fix: save what print(training_args.to_json_string()) prints there as "
+           "args.json, and run `keel import args.json model_name_or_path=FOLDER dataset_name=FILE`. Add reward_funcs="
+           "MODULE.FUNCTION and the arguments of LoraConfig (r=16) in the same way");
   if (name.ends_with(".sh") || name.ends_with(".bash") || text.starts_with("#!") || (!is_config && calls_trainer))
     refuse(name,
            ": shell scripts are not supported. Fix: copy it, keep only the variables and the program call, "
            "replace `python3 -m verl.trainer.main_ppo` or `trl grpo` by `keel import -o keel.yaml`, and run it "
            "with bash");
-  if (name.ends_with(".py"))
-    refuse(name,
-           ": Python scripts are not supported. Fix: write its GRPOConfig(...) or SFTConfig(...) and LoraConfig(...) "
-           "as JSON: {\"GRPOConfig\": {\"num_generations\": 8}, \"LoraConfig\": {\"r\": 16}, \"dataset_name\": ...}");
   if (trimmed(text).empty()) refuse(name, ": is empty, expected a recipe of TRL or verl");
   return parse_config(text, name, Anchors::kResolved);
 }
@@ -69,8 +70,7 @@ void flatten(ConfigTree& tree, const std::string& section) {
       refuse(location_of(tree, old), ": ", old, " and ", name, " (", location_of(tree, name),
              ") are the same key. Keep one");
     tree.value[name] = value;
-    const auto line = tree.lines.find(old);
-    if (line != tree.lines.end()) tree.lines[name] = line->second;
+    if (const auto line = tree.lines.find(old); line != tree.lines.end()) tree.lines[name] = line->second;
   }
   tree.value.erase(section);
 }

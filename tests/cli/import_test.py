@@ -230,8 +230,11 @@ class Import(own_files.Test):
                 self.assertIn(wanted, self.refused("r.yaml"))
         self.write("r.yaml", yaml + "top_p: 0.9\nsync_ref_model: true\n")
         self.assertIn("r.yaml:3: top_p", self.refused("r.yaml"))  # all errors are reported at once
-        self.write("train_grpo.py", "from trl import GRPOConfig\nconfig = GRPOConfig(num_generations=4)\n")
-        self.assertIn("train_grpo.py: Python scripts are not supported. Fix: write its GRPOConfig(...)", self.refused("train_grpo.py"))
+        for head in ("from trl import GRPOConfig", "#!/usr/bin/env python3", '"""accelerate launch train_grpo.py"""'):
+            self.write("train_grpo.py", f"{head}\ntraining_args = GRPOConfig(num_generations=4)\n")
+            message = self.refused("train_grpo.py")
+            self.assertIn("train_grpo.py: Python scripts are not supported", message)
+            self.assertIn("print(training_args.to_json_string())", message)
         for words, wanted in ((["missing.yaml"], "cannot be opened"), ([str(self.data)], "not a configuration"),
                               (["algorithm.adv_estimator=remax", "actor_rollout_ref.rollout.n=4"], 'got "remax"')):
             self.assertIn(wanted, self.refused(*words))

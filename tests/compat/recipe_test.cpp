@@ -7,6 +7,7 @@
 
 #include "keel/compat/import.h"
 #include "keel/core/json_reader.h"
+#include "tests/compat/recipe_cases.h"
 #include "tests/support/errors.h"
 #include "tests/support/test_folder.h"
 
@@ -104,7 +105,27 @@ TEST(Recipe, ScriptsAreRejectedWithInstructions) {
                                                         {"run.txt", "trl grpo --config x.yaml\n"}})
     EXPECT_THAT(refusal(folder.write(name, text)), AllOf(HasSubstr("keep only the variables and the program call"),
                                                          HasSubstr("`keel import -o keel.yaml`")));
-  EXPECT_THAT(refusal(folder.write("train.py", "GRPOConfig(beta=0)\n")), HasSubstr("Python scripts are not supported"));
+}
+
+TEST(Recipe, PythonScriptsAreRejectedWithACommandThatWorks) {
+  const TestFolder folder;
+  for (const char* text : {"GRPOConfig(beta=0)\n", "#!/usr/bin/env python3\n", "\"\"\"accelerate launch x.py\"\"\"\n"})
+    EXPECT_THAT(refusal(folder.write("train.py", text)),
+                AllOf(HasSubstr("Python scripts are not supported"), HasSubstr("print(training_args.to_json_string())"),
+                      HasSubstr("`keel import args.json model_name_or_path=FOLDER dataset_name=FILE`")));
+  // A part of what TRL prints.
+  const std::string printed =
+      folder.write("args.json", R"({"output_dir": "runs/trl", "num_generations": 4, "fsdp_config": null, "beta": 0.04,
+      "accelerator_config": {"split_batches": false, "gradient_accumulation_kwargs": null}, "push_to_hub": false})");
+  const Imported recipe = import_recipe(read_recipe(
+      printed, {"model_name_or_path=FOLDER", "dataset_name=FILE.jsonl", "reward_funcs=MODULE.FUNCTION", "r=16"}));
+  for (const auto& [key, value] : std::map<std::string, Json>{{"run.dir", "runs/trl"},
+                                                              {"rollout.samples_per_prompt", 4},
+                                                              {"model.path", "FOLDER"},
+                                                              {"data.files", {"FILE.jsonl"}},
+                                                              {"reward.functions", {"python:MODULE.py:FUNCTION"}},
+                                                              {"lora.rank", 16}})
+    EXPECT_EQ(setting(recipe, key), value) << key;
 }
 
 TEST(Recipe, UnknownKeysAreErrorsUnlessIgnored) {

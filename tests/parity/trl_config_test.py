@@ -17,13 +17,13 @@ KEEL = os.environ["KEEL_BINARY"]
 ON_CPU = {"use_cpu": True, "bf16": False}  # otherwise TRL requires a GPU
 
 
-def imported(config, **beside):
-    """Returns the imported settings and the messages."""
+def imported(config):
+    """Imports what TRL prints, as the error about Python scripts recommends. Returns the settings and the messages."""
     with tempfile.TemporaryDirectory() as folder:
         recipe = pathlib.Path(folder) / "recipe.json"
-        recipe.write_text(json.dumps({"GRPOConfig": json.loads(config.to_json_string()), "dataset_name": "rows.jsonl",
-                                      "model_name_or_path": "model", "reward_funcs": ["accuracy_reward"], **beside}))
-        result = subprocess.run([KEEL, "import", str(recipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        recipe.write_text(config.to_json_string())
+        result = subprocess.run([KEEL, "import", str(recipe), "model_name_or_path=model", "dataset_name=rows.jsonl", "reward_funcs=accuracy_reward"],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert result.returncode == 0, result.stderr
     return yaml.safe_load(result.stdout), result.stderr
 

@@ -187,8 +187,7 @@ ConfigTree Import::configuration() const {
   tree.file = recipe_.file;
   const auto put = [&](const std::string& target, const Json& value, const std::string& key) {
     tree.value[target.substr(0, target.find('.'))][target.substr(target.find('.') + 1)] = value;
-    const auto line = recipe_.lines.find(key);
-    if (line != recipe_.lines.end()) tree.lines[target] = line->second;
+    if (const auto line = recipe_.lines.find(key); line != recipe_.lines.end()) tree.lines[target] = line->second;
   };
   for (const auto& [target, line] : lines_) put(target, line.value, line.key);
   for (const auto& [target, value] : user_) put(target, value, target);
@@ -243,6 +242,10 @@ Imported import_recipe(ConfigTree recipe, const std::vector<std::string>& ignore
     erase_value(recipe, key);
   }
   Imported imported = Import(recipe, choose_table(recipe)).run();
+  if (!imported.supervised && find_value(recipe, "objective.anchor") == nullptr)
+    remarks.push_back(
+        "anchor: ratios are relative to the sampler's log-probs; TRL and verl recompute them by default "
+        "(objective.anchor=recomputed)");
   imported.remarks.insert(imported.remarks.begin(), remarks.begin(), remarks.end());
   return imported;
 }

@@ -317,8 +317,7 @@ void add_verl_rules(KeyTable& t) {
   t.computes("algorithm.{adv_estimator norm_adv_by_std_in_grpo}", "objective.advantage", verl_advantage);
   t.computes(
       "actor_rollout_ref.actor.{policy_loss.loss_mode policy_loss.parameters policy_loss.dro_beta loss_agg_mode "
-      "clip_ratio clip_ratio_low "
-      "clip_ratio_high clip_ratio_c tau_pos tau_neg}",
+      "clip_ratio clip_ratio_low clip_ratio_high clip_ratio_c tau_pos tau_neg}",
       "objective.method objective.delta_low objective.delta_high objective.parameters objective.aggregation",
       verl_loss);
   t.computes(
@@ -329,8 +328,7 @@ void add_verl_rules(KeyTable& t) {
       "critic.{enable cliprange_value ppo_epochs ppo_mini_batch_size shuffle loss_agg_mode} critic.model.{path "
       "lora_rank} critic.optim.{lr weight_decay betas lr_warmup_steps lr_warmup_steps_ratio warmup_style "
       "lr_scheduler_type min_lr_ratio num_cycles clip_grad optimizer optimizer_impl zero_indexed_step "
-      "override_optimizer_config} "
-      "algorithm.{gamma lam} trainer.critic_warmup",
+      "override_optimizer_config} algorithm.{gamma lam} trainer.critic_warmup",
       "critic.body critic.lr critic.value_clip critic.gamma critic.lambda critic.warmup_steps", verl_critic);
   t.computes("algorithm.filter_groups.{enable metric max_num_gen_batches} data.gen_batch_size",
              "rollout.dynamic_sampling rollout.max_batches", verl_filter);

@@ -151,8 +151,8 @@ void add_ignored(KeyTable& t) {
       "actor_rollout_ref.ref.{strategy rollout_n use_torch_compile log_prob_micro_batch_size "
       "log_prob_micro_batch_size_per_gpu log_prob_use_dynamic_bsz log_prob_max_token_len_per_gpu profiler profile "
       "fsdp_config megatron veomni torchtitan automodel optim ulysses_sequence_parallel_size pad_to_length "
-      "router_replay "
-      "entropy_from_logits_with_chunking entropy_from_logits_chunk_size entropy_checkpointing use_remove_padding}");
+      "router_replay entropy_from_logits_with_chunking entropy_from_logits_chunk_size entropy_checkpointing "
+      "use_remove_padding}");
   t.ignores(
       "actor_rollout_ref.rollout.{name mode nnodes n_gpus_per_node seed full_determinism gpu_memory_utilization "
       "enforce_eager cudagraph_capture_sizes free_cache_engine tensor_model_parallel_size data_parallel_size "

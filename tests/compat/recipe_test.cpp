@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "keel/compat/import.h"
 #include "keel/core/json_reader.h"
 #include "tests/compat/recipe_cases.h"
@@ -148,6 +150,22 @@ TEST(Import, WritesTheOriginOfEachLine) {
   EXPECT_THAT(yaml, AllOf(HasSubstr("samples_per_prompt: 4"), HasSubstr("# num_generations\n"),
                           HasSubstr("# TRL's default of learning_rate\n"), HasSubstr("# set next to the recipe\n"),
                           HasSubstr("# per_device_train_batch_size 16: per_device_train_batch_size x")));
+}
+
+TEST(Import, NotesTheAnchorOfEveryRlRecipe) {
+  const auto notes = [](const Words& words) {
+    return std::ranges::count_if(import_recipe(read_recipe("", words)).remarks, [](const std::string& remark) {
+      return remark.starts_with("anchor: ratios are relative to the sampler's log-probs; TRL and verl recompute them");
+    });
+  };
+  const Words trl = {"num_generations=4", "dataset_name=a.jsonl", "reward_funcs=think_format_reward"},
+              verl = {"algorithm.adv_estimator=grpo", "actor_rollout_ref.rollout.n=4", "task.name=chains"};
+  for (Words words : {trl, verl}) {
+    EXPECT_EQ(notes(words), 1);
+    words.push_back("objective.anchor=recomputed");
+    EXPECT_EQ(notes(words), 0);
+  }
+  EXPECT_EQ(notes({"SFTConfig={}", "dataset_name=a.jsonl"}), 0);
 }
 
 TEST(Import, ErrorsAboutSettingsNameTheirKeys) {

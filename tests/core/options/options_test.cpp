@@ -87,8 +87,8 @@ TEST(Options, AreNotConvertedOtherwise) {
       contains(override_error("optimizer.fused=1"), "got 1 (integer), expected a boolean; write true or false"));
   EXPECT_TRUE(contains(override_error("rollout.temperature=true"), "got true (boolean), expected a number"));
   EXPECT_TRUE(contains(override_error("rollout.delta=big"), "expected a number above 0, or null"));
-  EXPECT_EQ(override_error("rollout.stop=x, y"),
-            "command line: rollout.stop=x, y: got \"x, y\" (string), expected a list of strings; write [x, y]");
+  EXPECT_EQ(override_error("rollout.stop=x, z"),
+            "command line: rollout.stop=x, z: got \"x, z\" (string), expected a list of strings; write [x, z]");
   EXPECT_TRUE(contains(override_error("rollout.stop=\"\""), "got \"\" (string), expected a list of strings"));
   EXPECT_TRUE(
       contains(load_error(R"({"rollout": {"temperature": {"a": 1}}})"), "got {\"a\":1} (mapping), expected a number"));

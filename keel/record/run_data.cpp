@@ -245,6 +245,20 @@ RunData read_run(const std::filesystem::path& folder) {
   return run;
 }
 
+void count_rl_steps_from_one(RunData& run) {
+  const auto first = std::ranges::find(run.metrics, "rl", &MetricRow::phase);
+  if (first == run.metrics.end()) return;
+  const int64_t steps_before = first->step - 1;
+  const auto renumber = [&](int64_t& step) { step = std::max<int64_t>(0, step - steps_before); };
+  for (MetricRow& row : run.metrics)
+    if (row.phase != "sft" && !row.values.contains("sft/eval_loss")) renumber(row.step);
+  for (Sample& sample : run.samples)
+    if (sample.phase != "sft") renumber(sample.step);
+  for (RecordedStep& step : run.recorded.steps) renumber(step.step);
+  for (RecordedMismatch::Token& token : run.recorded.mismatch.largest) renumber(token.step);
+  for (RecordedCompletion& completion : run.recorded.rows.completions) renumber(completion.step);
+}
+
 std::vector<ChartPoint> metric_curve(const RunData& run, std::string_view phase, std::string_view key) {
   std::vector<ChartPoint> curve;
   bool any = false;

@@ -64,6 +64,10 @@ std::vector<ExportedSample> read_exported_samples(const std::filesystem::path& f
 /// Reads a run folder. Ignores an incomplete last line; any other invalid line is an error.
 RunData read_run(const std::filesystem::path& folder);
 
+/// Makes the steps of RL count from 1, as the terminal does, with the evaluations, samples and token records between
+/// them. The files count on from the steps of SFT.
+void count_rl_steps_from_one(RunData& run);
+
 /// Returns a metric over the steps of a phase, with gaps where rows lack it; empty if no row has it.
 std::vector<ChartPoint> metric_curve(const RunData& run, std::string_view phase, std::string_view key);
 

@@ -102,6 +102,7 @@ RunData Site::read(const std::filesystem::path& run, size_t max_rows, RecordsOfR
     entry = records.insert_or_assign(run, LiveTokenRecords(run, max_rows)).first;
   entry->second.read_new_files(kMaxRowsPerBuild);
   data.recorded = entry->second.tokens();
+  count_rl_steps_from_one(data);
   return data;
 }
 

@@ -238,6 +238,9 @@ class FinishedRun(support.Test):
 
     def test_reports_of_one_run_and_of_two_need_nothing_else(self):
         self.assert_self_contained(self.run / "report.html")
+        report = (self.run / "report.html").read_text()
+        self.assertRegex(report, r"at step [1-4]\b")  # RL steps count from 1, although 8 SFT steps precede them
+        self.assertNotRegex(report, r"step (9|1[0-2])\b")
         self.assert_exit(train(self.folder / "other", run={"seed": 1}, objective={"method": "grpo"}), 0)
         page = self.folder / "both.html"
         result = keel("report", self.run, self.folder / "other", "-o", page, "--curve", self.folder / "curve.svg")

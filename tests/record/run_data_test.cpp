@@ -105,6 +105,33 @@ MetricRow row(const char* phase, int64_t step, std::map<std::string, double, std
   return {phase, step, std::move(values)};
 }
 
+TEST(CountRlStepsFromOne, ShiftsEverythingButSft) {
+  RunData run;
+  run.metrics = {row("sft", 8, {}),
+                 row("eval", 8, {{"sft/eval_loss", 1}}),
+                 row("eval", 8, {{"eval/accuracy", 0.5}}),
+                 row("rl", 9, {}),
+                 row("rl", 10, {}),
+                 row("eval", 10, {{"eval/accuracy", 0.6}})};
+  for (const auto& [phase, step] : {std::pair("sft", 8), {"eval", 8}, {"rl", 10}}) {
+    run.samples.emplace_back();
+    run.samples.back().phase = phase, run.samples.back().step = step;
+  }
+  run.recorded.steps.emplace_back().step = 9;
+  run.recorded.mismatch.largest.emplace_back().step = 9;
+  run.recorded.rows.completions.emplace_back().step = 10;
+  for (int times = 0; times < 2; ++times) {  // the second time it has no effect
+    count_rl_steps_from_one(run);
+    std::vector<int64_t> steps;
+    for (const MetricRow& each : run.metrics) steps.push_back(each.step);
+    for (const Sample& sample : run.samples) steps.push_back(sample.step);
+    EXPECT_EQ(steps, (std::vector<int64_t>{8, 8, 0, 1, 2, 2, /*samples*/ 8, 0, 2}));
+    EXPECT_EQ(run.recorded.steps[0].step, 1);
+    EXPECT_EQ(run.recorded.mismatch.largest[0].step, 1);
+    EXPECT_EQ(run.recorded.rows.completions[0].step, 2);
+  }
+}
+
 TEST(MetricCurve, HasAGapForAMissingMetric) {
   RunData run;
   run.metrics = {row("rl", 1, {{"a", 5}}), row("eval", 1, {{"a", 9}}), row("rl", 2, {}), row("rl", 3, {{"a", 7}})};

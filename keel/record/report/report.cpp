@@ -202,6 +202,7 @@ std::vector<RunData> read_for_report(const std::vector<std::filesystem::path>& f
   for (const std::filesystem::path& folder : folders) {
     runs.push_back(read_run(folder));
     runs.back().recorded = read_recorded_tokens(folder, kMaxRecordedRows / folders.size());
+    count_rl_steps_from_one(runs.back());
   }
   return runs;
 }
@@ -214,6 +215,7 @@ RunData write_report(const std::filesystem::path& folder) {
 
 RunData write_report_without_tokens(const std::filesystem::path& folder) {
   std::vector<RunData> runs{read_run(folder)};
+  count_rl_steps_from_one(runs[0]);
   write_atomically(folder / "report.html", render_report(runs));
   return std::move(runs[0]);
 }

@@ -302,8 +302,7 @@ std::string certificate_figure(const std::vector<RunData>& runs) {
       const auto bound = row.values.find("certificate/bound"), error = row.values.find("certificate/standard_error");
       if (bound == row.values.end() || error == row.values.end()) continue;
       const double y = bound->second, band = 2 * error->second;
-      marks.push_back({static_cast<double>(row.step) - step_offset(run, runs.size(), "rl"), y, y - band, y + band, "",
-                       static_cast<int>(v)});
+      marks.push_back({static_cast<double>(row.step), y, y - band, y + band, "", static_cast<int>(v)});
     }
     for (size_t k = 0; k < marks.size(); ++k)
       if (has_marker(k, marks.size())) chart.marks.push_back(marks[k]);
@@ -367,7 +366,11 @@ std::string notes_on_curves(const std::vector<RunData>& runs, std::string_view p
     out +=
         "<p class=\"note\">Runs that differ only by run.seed are one curve: their mean at the steps that all of them "
         "have, with a band from the minimum to the maximum.</p>";
-  if (runs.size() > 1 && phase == "rl") out += "<p class=\"note\">Steps count RL only, without SFT before it.</p>";
+  const auto has_sft = [](const RunData& run) { return summarize(run).sft_steps > 0; };
+  if (phase == "rl" && std::ranges::any_of(runs, has_sft))
+    out +=
+        "<p class=\"note\">Steps count RL only. metrics.jsonl, checkpoints and <code>keel tokens</code> count on from "
+        "the SFT steps.</p>";
   return out;
 }
 

@@ -87,12 +87,6 @@ std::vector<SeedVariant> group_by_seed(const std::vector<RunData>& runs) {
   return variants;
 }
 
-double step_offset(const RunData& run, size_t runs, std::string_view phase) {
-  if (runs == 1 || phase != "rl") return 0;
-  const auto first = std::ranges::find(run.metrics, "rl", &MetricRow::phase);
-  return first == run.metrics.end() ? 0 : static_cast<double>(first->step - 1);
-}
-
 std::vector<ChartLine> variant_lines(const std::vector<RunData>& runs, std::string_view phase, std::string_view key) {
   std::vector<ChartLine> lines;
   const std::vector<SeedVariant> variants = group_by_seed(runs);
@@ -100,7 +94,6 @@ std::vector<ChartLine> variant_lines(const std::vector<RunData>& runs, std::stri
     std::vector<std::vector<ChartPoint>> curves;
     for (const size_t i : variants[v].runs) {
       std::vector<ChartPoint> points = metric_curve(runs[i], phase, key);
-      for (ChartPoint& point : points) point.x -= step_offset(runs[i], runs.size(), phase);
       if (!points.empty()) curves.push_back(std::move(points));
     }
     if (curves.empty()) continue;
@@ -121,7 +114,7 @@ std::vector<ChartMark> variant_marks(const std::vector<RunData>& runs) {
     for (const size_t i : variants[v].runs) {
       std::vector<ChartPoint>& means = curves.emplace_back();
       for (const EvalPoint& eval : summarize(runs[i]).evals) {
-        const double step = static_cast<double>(eval.step) - step_offset(runs[i], runs.size(), "rl");
+        const auto step = static_cast<double>(eval.step);
         means.push_back({step, eval.mean});
         marks_of_variant.push_back({step, eval.mean, eval.low, eval.high, "", static_cast<int>(v)});
       }

@@ -18,9 +18,6 @@ struct SeedVariant {
 /// Groups runs into variants, in the order of their first runs.
 std::vector<SeedVariant> group_by_seed(const std::vector<RunData>& runs);
 
-/// Returns the number of steps before RL, which is subtracted to align several runs. 0 for a single run.
-double step_offset(const RunData& run, size_t runs, std::string_view phase);
-
 /// One curve of a metric per variant. For several seeds it is the mean over the steps that all of them have, with a
 /// band from the minimum to the maximum.
 std::vector<ChartLine> variant_lines(const std::vector<RunData>& runs, std::string_view phase, std::string_view key);

@@ -419,14 +419,18 @@ TEST(Report, DoesNotRankRunsWithOtherProblemsOrLimits) {
   EXPECT_TRUE(has(render_report({low, high}), "<b>80.0 %</b>"));
 }
 
-TEST(Report, AlignsRunsAtTheStartOfRl) {
+TEST(Report, CountsRlStepsFromOne) {
   RunData plain = small_run("plain"), warmed = small_run("warmed");
+  warmed.samples.push_back(token_sample());
+  warmed.samples.back().step += 500;
   for (MetricRow& row : warmed.metrics)
     if (row.phase != "sft") row.step += 500;
-  const std::string two = render_report({plain, warmed}), alone = render_report({warmed});
-  EXPECT_FALSE(has(two, ">500<"));  // not a tick of the axis
-  EXPECT_TRUE(has(two, "Steps count RL only"));
-  EXPECT_TRUE(has(alone, ">500<") || has(alone, ">501<"));
+  count_rl_steps_from_one(plain), count_rl_steps_from_one(warmed);
+  for (const std::string& html : {render_report({plain, warmed}), render_report({warmed})}) {
+    EXPECT_FALSE(has(html, ">500<") || has(html, ">501<") || has(html, ">503<"));  // ticks of the axis
+    EXPECT_TRUE(has(html, "<b>step 2</b>"));                                       // of the sample
+    EXPECT_TRUE(has(html, "Steps count RL only"));
+  }
 }
 
 TEST(Report, AdaptsItsTextToFewAndNoSteps) {

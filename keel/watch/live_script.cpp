@@ -12,6 +12,7 @@ background:var(--card);border-bottom:1px solid var(--rule);font-size:13.5px}
 background:var(--soft)}
 .state.live::before{background:var(--s2)}.state.interrupted::before,.state.stale::before{background:var(--s1)}
 .state.gone::before{background:var(--block)}.state.ended::before{background:var(--s0)}
+.curve{display:block;overflow:visible}.curve polyline{fill:none;stroke:var(--s0);stroke-width:1.5}
 .list td{white-space:normal}.list td:first-child{width:1%}a{color:var(--s0)}
 .watch~main .pages{top:36px}
 @media print{.watch{display:none}}
@@ -59,7 +60,10 @@ var isInteracting=function(){
 var setState=function(cell,word,text){cell.className='state '+word;cell.textContent=text};
 var update=function(state){
  var allEnded=state.runs.length>0;failures=0;
- if(state.runs.length===cells.length)state.runs.forEach(function(run,i){setState(cells[i],run.state,run.text)});
+ if(state.runs.length===cells.length)state.runs.forEach(function(run,i){
+  var row=cells[i].closest('tr');setState(cells[i],run.state,run.text);if(!row)return;
+  row.querySelector('.reward').textContent=run.reward;
+  row.querySelector('polyline').setAttribute('points',run.curve)});
  state.runs.forEach(function(run){if(run.state!=='ended')allEnded=false});
  var hasChanged=state.version!==bar.dataset.version;newer.hidden=!hasChanged;
  if(hasChanged&&follow.checked&&!isInteracting()){reload();return}

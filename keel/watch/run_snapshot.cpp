@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <vector>
+#include <span>
+#include <string_view>
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
+#include "keel/core/files/json_file.h"
 #include "keel/core/json_reader.h"
 #include "keel/record/run_ownership.h"
 
@@ -19,38 +21,54 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxTailBytes = uint64_t{1} << 18;  // a row has a few thousand bytes
+constexpr uint64_t kChunkBytes = uint64_t{1} << 20;  // a row has a few thousand bytes
 
-/// Returns the last complete line of a file, if it is within the last kMaxTailBytes bytes.
-std::string last_line(const fs::path& path) {
-  const InputFile file = InputFile::open(path);
-  const uint64_t size = std::min(file.size(), kMaxTailBytes);
-  std::string tail(size, '\0');
-  file.read_at(file.size() - size, std::as_writable_bytes(std::span(tail)));
-  const size_t end = tail.rfind('\n');
-  if (end == std::string::npos || end == 0) return "";
-  const size_t previous = tail.rfind('\n', end - 1);
-  if (previous == std::string::npos && size < file.size()) return "";
-  const size_t begin = previous == std::string::npos ? 0 : previous + 1;
-  return tail.substr(begin, end - begin);
+void add_row(std::string_view line, RunRows& rows) {
+  const Json row = try_parse_json(line, {.depth = kDataDepth}).value_or(Json());
+  if (!row.is_object()) return;
+  const Json phase = row.value("phase", Json()), step = row.value("step", Json()),
+             reward = row.value("reward/mean", Json());
+  if (!phase.is_string() || !step.is_number_integer()) return;
+  rows.phase = phase.get<std::string>();
+  rows.step = step.get<int64_t>();
+  if (rows.phase == "rl" && !rows.first_step) rows.first_step = rows.step;
+  if (rows.phase == "rl" && reward.is_number()) rows.rewards.push_back(reward.get<double>());
+  if (rows.first_step && rows.phase != "sft" && !row.contains("sft/eval_loss")) rows.step -= *rows.first_step - 1;
 }
 
-void read_last_row(const fs::path& metrics, RunSnapshot& snapshot) {
-  const Json row = try_parse_json(last_line(metrics), {.depth = kDataDepth}).value_or(Json());
-  if (!row.is_object()) return;
-  const Json phase = row.value("phase", Json()), step = row.value("step", Json());
-  if (!phase.is_string() || !step.is_number_integer()) return;
-  snapshot.phase = phase.get<std::string>();
-  snapshot.step = step.get<int64_t>();
+/// Reads the complete lines after those of `before`, or all lines if the file does not continue those.
+std::shared_ptr<const RunRows> read_rows(const fs::path& metrics, const RunRows& before) {
+  const InputFile file = InputFile::open(metrics);
+  const auto read = [&](uint64_t offset, uint64_t bytes) {
+    std::string text(bytes, '\0');
+    file.read_at(offset, std::as_writable_bytes(std::span(text)));
+    return text;
+  };
+  const size_t known = before.last_line.size();
+  const bool continues = file.size() >= before.bytes && read(before.bytes - known, known) == before.last_line;
+  const auto rows = std::make_shared<RunRows>(continues ? before : RunRows());
+  for (;;) {
+    const std::string text = read(rows->bytes, std::min(file.size() - rows->bytes, kChunkBytes));
+    const size_t end = text.rfind('\n');
+    if (end == std::string::npos) return rows;
+    for (size_t begin = 0, next = 0; begin <= end; begin = next) {
+      next = text.find('\n', begin) + 1;
+      rows->last_line = text.substr(begin, next - begin);
+      add_row(rows->last_line, *rows);
+    }
+    rows->bytes += end + 1;
+  }
 }
 
 double seconds_of(const timespec& time) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-void read_small_files(const fs::path& run, RunSnapshot& snapshot) {
+void read_files(const fs::path& run, const RunRows& rows_before, RunSnapshot& snapshot) {
   try {
-    if (snapshot.has_rows) read_last_row(run / "metrics.jsonl", snapshot);
+    if (snapshot.has_rows) snapshot.rows = read_rows(run / "metrics.jsonl", rows_before);
+    const Json method = json_if_any(run / "used.json").value("objective.method", Json());
+    if (method.is_string()) snapshot.method = method.get<std::string>();
     snapshot.id = find_run_id(run);
     snapshot.is_finished = is_finished(run);
     const std::optional<fs::path> latest = latest_checkpoint(run);
@@ -106,7 +124,7 @@ RunSnapshot take_snapshot(const fs::path& run, const LockedFolders& locked, cons
   if (version == before.version) {
     snapshot = before;
   } else {
-    read_small_files(run, snapshot);
+    read_files(run, *before.rows, snapshot);
   }
   snapshot.exists = true;
   snapshot.is_locked = locked.contains(status.st_dev, status.st_ino);

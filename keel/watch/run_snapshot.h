@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace keel {
 
@@ -21,6 +24,16 @@ class LockedFolders {
   std::set<std::pair<dev_t, ino_t>> folders_;
 };
 
+/// What metrics.jsonl has so far. Only the rows that are new since the last snapshot are read.
+struct RunRows {
+  std::string phase;                       // of the last row: "sft", "rl" or "eval"; empty without rows
+  int64_t step = 0;                        // of the last row; RL steps count from 1
+  std::vector<double> rewards = {};        // of the RL steps
+  std::optional<int64_t> first_step = {};  // `step` of the first RL row
+  uint64_t bytes = 0;                      // that were read
+  std::string last_line = {};              // of these bytes
+};
+
 /// The state of a run's folder from its small files, while the run may be writing to it or be replaced.
 struct RunSnapshot {
   bool exists = false;     // the folder exists
@@ -28,9 +41,9 @@ struct RunSnapshot {
   bool is_locked = false;  // a process of this machine or container has locked it
   bool is_finished = false;
   bool has_checkpoint = false;
-  std::string id;         // of the run; empty if unknown
-  std::string phase;      // of the last row: "sft", "rl" or "eval"; empty without rows
-  int64_t step = 0;       // of the last row
+  std::string id;      // of the run; empty if unknown
+  std::string method;  // objective.method; empty without RL
+  std::shared_ptr<const RunRows> rows = std::make_shared<RunRows>();
   double last_write = 0;  // time of the last row, sample or log line, in seconds since 1970
   std::string version;    // changes with the content of a report
 };

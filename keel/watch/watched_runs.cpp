@@ -19,19 +19,20 @@ constexpr double kStaleSeconds = 120;  // since the last write, for a run of ano
 
 /// Returns "RL step 12"; "" before the first row.
 std::string step_text(const RunSnapshot& snapshot) {
-  if (snapshot.phase.empty()) return "";
-  const std::string phase = snapshot.phase == "rl"     ? "RL "
-                            : snapshot.phase == "sft"  ? "supervised "
-                            : snapshot.phase == "eval" ? "evaluated at "
-                                                       : "";
-  return phase + "step " + std::to_string(snapshot.step);
+  const RunRows& rows = *snapshot.rows;
+  if (rows.phase.empty()) return "";
+  const std::string phase = rows.phase == "rl"     ? "RL "
+                            : rows.phase == "sft"  ? "supervised "
+                            : rows.phase == "eval" ? "evaluated at "
+                                                   : "";
+  return phase + "step " + std::to_string(rows.step);
 }
 
 RunState state_of(const RunSnapshot& snapshot, bool is_remote, double now) {
   if (!snapshot.exists) return RunState::kGone;
-  if (snapshot.is_locked) return snapshot.phase.empty() ? RunState::kWaiting : RunState::kLive;
+  if (snapshot.is_locked) return snapshot.rows->phase.empty() ? RunState::kWaiting : RunState::kLive;
   if (snapshot.is_finished) return RunState::kEnded;
-  if (snapshot.phase.empty()) return RunState::kWaiting;
+  if (snapshot.rows->phase.empty()) return RunState::kWaiting;
   if (!is_remote) return RunState::kInterrupted;
   return now - snapshot.last_write < kStaleSeconds ? RunState::kLive : RunState::kStale;
 }

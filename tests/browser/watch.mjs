@@ -30,8 +30,11 @@ await withBrowser(async browser => {
   const list = await browser.open(address);
   await advance();  // it begins while the list is open
   await list.locator('a', {hasText: /^live$/}).waitFor();
-  checks.equal(await list.locator('.list tr').count(), 2, 'the list has the run that begins, and the other');
+  checks.equal(await list.locator('.list tbody tr').count(), 2, 'the list has the run that begins, and the other');
   await list.locator('tr', {hasText: 'live'}).locator('.state.live').waitFor();
+  const reward = list.locator('tr', {hasText: 'live'}).locator('.reward');
+  while (await reward.textContent() === '') await advance();
+  checks.that(/^[\d.]+$/.test(await reward.textContent()), 'the open list gets the first reward');
   await list.getByLabel('live', {exact: true}).check();
   await list.locator('button', {hasText: 'side by side'}).click();
   await list.waitForURL(/\?run=live$/);
@@ -68,7 +71,9 @@ await withBrowser(async browser => {
   checks.that(await page.locator('.reader .panel').isVisible(), 'its token records are shown, and each of their tokens');
   browser.expectQuiet(address);
 
-  const hostile = await browser.open(`${address}`);
+  const hostile = await browser.open(`${address}`), row = hostile.locator('tr', {hasText: /^live/});
+  checks.that(/^[\d.]+$/.test(await row.locator('.reward').textContent()), 'the list has the last reward');
+  checks.that((await row.locator('polyline').getAttribute('points')).includes(' 120,'), 'the list has the curve');
   await hostile.locator('.list a').first().click();
   await hostile.waitForURL(/\?run=/);
   checks.equal(await hostile.evaluate(() => window.hacked), undefined, 'nothing that a model or a folder says is obeyed');

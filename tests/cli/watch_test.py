@@ -23,6 +23,7 @@ try:
 except ImportError:  # without pyarrow the test cannot write records
     made_runs = None
 
+RISING = "0,24 60,12 120,0"
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW")
 ALWAYS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "no-referrer",
           "cache-control": "no-store", "cross-origin-resource-policy": "same-origin"}
@@ -67,6 +68,9 @@ class Requests(support.Test):
         self.assertIn('<a href="?run=one">one</a>', text)
         self.assertIn('<a href="?run=two%20words%20%26%20%3Cb%3E">two words &amp; &lt;b&gt;</a>', text)
         self.assertNotIn("<b>\"", text)
+        # Method, last reward and the rewards 0.1, 0.2, 0.3 as a curve of 120 by 24 pixels.
+        self.assertIn(f'<td>dppo_tv</td><td class="reward">0.3</td><td><svg class="curve" width="120" height="24"', text)
+        self.assertIn(f'<polyline points="{RISING}"/>', text)
 
     def test_chosen_runs_are_shown_as_their_report(self):
         status, headers, body = self.server.ask("/?run=one")
@@ -92,6 +96,7 @@ class Requests(support.Test):
         self.assert_guarded(headers)
         one, two = json.loads(body)["runs"]
         self.assertEqual((one["name"], one["state"], one["phase"], one["step"]), ("one", "ended", "rl", 3))
+        self.assertEqual((one["reward"], one["curve"]), ("0.3", RISING))
         self.assertEqual((two["state"], two["step"]), ("interrupted", 5))
         self.assertIn("--resume", two["text"])
 
@@ -265,6 +270,30 @@ class Lives(support.Test):
         self.wait_for_page(server, "0.7")  # a page is rendered at most once per second
         for sentence in ("run: was removed", "run: is another run now"):
             self.assertIn(sentence, server.said())
+
+    def test_rl_steps_count_from_one_and_rewards_follow_the_file(self):
+        run = write_run(self.folder / "run", steps=3)
+        sft = [{"phase": "sft", "step": step, "sft/loss": 1.0} for step in range(1, 501)]
+        rl = [{"phase": "rl", "step": 500 + step, "reward/mean": step / 10} for step in range(1, 6)]
+
+        def write(count, **last):
+            rows = [*sft, *rl[:count - 1], {**rl[count - 1], **last}]
+            (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+        write(3)
+        server = self.serve(run)
+        state = only(server.state())
+        self.assertEqual((state["step"], state["reward"], state["curve"]), (3, "0.3", RISING))
+        self.assertIn("RL step 3", state["text"])
+        page = server.ask("/")[2].decode()
+        self.assertIn("Steps count RL only", page)
+        self.assertNotRegex(page, r">50[1-5]<|at step 50[0-9]")
+        write(5)
+        state = only(server.wait_for(lambda state: only(state)["step"] == 5))
+        self.assertEqual((state["reward"], state["curve"].count(",")), ("0.5", 5))
+        write(2, **{"reward/mean": 0.9})  # as --resume does, with another reward
+        state = only(server.wait_for(lambda state: only(state)["step"] == 2))
+        self.assertEqual((state["reward"], state["curve"]), ("0.9", "0,24 120,0"))
 
     def test_partial_and_broken_rows_do_not_stop_it(self):
         run = write_run(self.folder / "run", steps=3, done=True)

@@ -145,8 +145,8 @@ void print_totals(const RunData& run, int64_t first_step, double seconds, Consol
   console.line("  time    " + format_duration(seconds) +
                (first_step > 0 ? " since the run was resumed at step " + std::to_string(first_step) : "") +
                ", including loading and saving");
-  const auto print_phase = [&](const char* label, const char* phase, const char* key, const char* name) {
-    const PhaseTotals totals = add_up_phase(run, phase, first_step);
+  const auto print_phase = [&](const char* label, const char* phase, int64_t after, const char* key, const char* name) {
+    const PhaseTotals totals = add_up_phase(run, phase, after);
     if (totals.steps == 0) return;
     const double step_seconds = totals.seconds / static_cast<double>(totals.steps);
     std::string text =
@@ -155,8 +155,10 @@ void print_totals(const RunData& run, int64_t first_step, double seconds, Consol
       text += ", " + format_count(std::llround(totals.tokens / totals.seconds)) + " tokens/s";
     console.line(text + first_and_last(run, phase, key, name));
   };
-  print_phase("SFT     ", "sft", "sft/loss", "loss");
-  print_phase("RL      ", "rl", "reward/mean", "reward");
+  // `run` counts RL steps from 1, and `first_step` counts the steps of both phases.
+  const int64_t sft_steps = summarize(run).sft_steps;
+  print_phase("SFT     ", "sft", first_step, "sft/loss", "loss");
+  print_phase("RL      ", "rl", first_step - sft_steps, "reward/mean", "reward");
 }
 
 void print_summary(const RunData& run, const Config& config, Console& console) {

@@ -279,6 +279,9 @@ std::string explain_extra_terms(const Objective& objective, const Config& config
   if (objective.entropy_coefficient != 0)
     text += (objective.entropy_coefficient > 0 ? "  entropy     bonus of " : "  entropy     penalty of ") +
             short_number(std::abs(objective.entropy_coefficient)) + "\n";
+  if (objective.centering == Centering::kTopK)
+    text += "  centering   of scores, over the sampler's " + std::to_string(kCenteringTopK) + " most likely tokens\n";
+  if (objective.centering == Centering::kExact) text += "  centering   of scores, over the whole vocabulary\n";
   if (objective.target_kept)
     text += "  thresholds  adapt to keep " + short_number(100 * *objective.target_kept) + " % of the tokens inside\n";
   return text;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "keel/core/philox.h"
+#include "keel/core/token_weight.h"
 
 namespace keel {
 
@@ -143,40 +144,160 @@ struct TokenDivergences {
   }
 };
 
-/// The loss -c log p(target) - e H of each row of logits.
+/// mu w of the tokens of a row: their probability under the policy mu times a method's weight.
+class WeightedBehavior {
+ public:
+  KEEL_HOST_DEVICE WeightedBehavior(const RowNormalizer& n, const RowNormalizer& behavior, const TokenWeight& weight,
+                                    double inverse_temperature)
+      : terms_(n, behavior, inverse_temperature),
+        w_(weight),
+        largest_other_pi_(static_cast<float>(std::exp(n.log_others - n.log_sum))),
+        largest_other_mu_(static_cast<float>(std::exp(behavior.log_others - behavior.log_sum))),
+        needs_kl_(weight.max_kl_rise < HUGE_VALF || weight.max_kl_fall < HUGE_VALF),
+        needs_ratio_(weight.inverse || weight.ratio_slope != 0 || weight.decay != 0 || weight.tail_power != 0) {}
+
+  KEEL_HOST_DEVICE float operator()(float logit, float behavior_logit) const {
+    const float pi = terms_.pi(logit), mu = terms_.mu(behavior_logit), rise = pi - mu;
+    bool blocked = (pi < w_.min_ratio * mu || pi > w_.max_ratio * mu) && mu >= w_.rare_mu;
+    blocked = blocked || rise > w_.max_rise || -rise > w_.max_fall;
+    float value = clamp(pi, w_.min_weight * mu, w_.max_weight * mu);
+    if (std::fabs(rise) > w_.slope_from) value *= 1 - w_.slope * rise;
+    if (needs_kl_)
+      blocked = blocked || binary_kl(logit, behavior_logit, pi, mu) > (rise > 0 ? w_.max_kl_rise : w_.max_kl_fall);
+    if (needs_ratio_) value = with_ratio(value, mu, log_ratio(logit, behavior_logit));
+    return mu > 0 ? (blocked ? 0 : value) : mu;  // NaN stays NaN
+  }
+
+ private:
+  KEEL_HOST_DEVICE static float clamp(float x, float min, float max) { return x < min ? min : x > max ? max : x; }
+
+  /// log pi - log mu.
+  KEEL_HOST_DEVICE float log_ratio(float logit, float behavior_logit) const {
+    return static_cast<float>((static_cast<double>(logit) - behavior_logit) * terms_.inverse_temperature -
+                              terms_.log_ratio);
+  }
+
+  /// KL(mu || pi) of the distribution {this token, any other}.
+  KEEL_HOST_DEVICE float binary_kl(float logit, float behavior_logit, float pi, float mu) const {
+    const float other_pi = logit == terms_.pi.largest ? largest_other_pi_ : 1 - pi;
+    const float other_mu = behavior_logit == terms_.mu.largest ? largest_other_mu_ : 1 - mu;
+    const float other_term = other_mu == 0 ? 0 : other_mu * (std::log(other_mu) - std::log(other_pi));
+    return other_term - mu * log_ratio(logit, behavior_logit);
+  }
+
+  KEEL_HOST_DEVICE float with_ratio(float value, float mu, float log_ratio) const {
+    const float ratio = std::exp(clamp(log_ratio, -20, 20));
+    if (w_.inverse) value = mu * clamp(1 / ratio, w_.min_weight, w_.max_weight);
+    if (w_.decay != 0) {
+      const float decayed = 1 / std::cosh(w_.decay * (ratio - 1));  // 0 if cosh overflows
+      value *= decayed * decayed;
+    }
+    if (ratio < w_.tail_below && w_.tail_power != 0) value *= std::pow(ratio / w_.tail_below, w_.tail_power);
+    if (ratio > w_.tail_above) value *= std::pow(ratio / w_.tail_above, w_.tail_power);
+    return value * (1 - w_.ratio_slope * (ratio - 1));
+  }
+
+  TokenDivergences terms_;
+  TokenWeight w_;
+  float largest_other_pi_, largest_other_mu_;  // 1 - p of the most likely token
+  bool needs_kl_, needs_ratio_;
+};
+
+/// pointer + count; null stays null.
+template <class T>
+const T* advance(const T* pointer, int64_t count) {
+  return pointer == nullptr ? nullptr : pointer + count;
+}
+
+/// Score centering: the loss A sum_v m_v log p_v of each row, with constant masses m. They are mu w of a method (exact
+/// form), or those of `count` listed tokens and a multiple of p for all others (top-K form).
+struct ScoreMasses {
+  const float* advantages = nullptr;  // [rows] A, or null for no centering
+  const float* totals = nullptr;      // [rows] sum of m
+  // Exact form.
+  const float* behavior_logits = nullptr;  // [rows, vocab] of mu, or null for the top-K form
+  const RowNormalizer* behavior_normalizers = nullptr;
+  TokenWeights weights = {};
+  // Top-K form.
+  const int64_t* ids = nullptr;   // [rows, count]; ids outside the vocabulary are skipped
+  const float* masses = nullptr;  // [rows, count]
+  const float* others = nullptr;  // [rows] m/p of tokens that are not listed
+  int64_t count = 0;
+
+  /// The masses of the rows from `begin`.
+  ScoreMasses from_row(int64_t begin, int64_t vocab) const {
+    ScoreMasses part = *this;
+    part.advantages = advance(advantages, begin), part.totals = advance(totals, begin);
+    part.behavior_logits = advance(behavior_logits, begin * vocab);
+    part.behavior_normalizers = advance(behavior_normalizers, begin);
+    part.ids = advance(ids, begin * count), part.masses = advance(masses, begin * count);
+    part.others = advance(others, begin);
+    return part;
+  }
+};
+
+/// The loss -c log p(target) - e H of each row of logits, and score centering.
 struct LogitLoss {
   const int64_t* targets;             // [rows]
   const float* coefficients;          // [rows] c
   const float* entropy_coefficients;  // [rows] e, or null for none
+  ScoreMasses centering = {};
+
+  /// The loss of the rows from `begin`.
+  LogitLoss from_row(int64_t begin, int64_t vocab) const {
+    return {targets + begin, coefficients + begin, advance(entropy_coefficients, begin),
+            centering.from_row(begin, vocab)};
+  }
 };
 
-/// Gradient of LogitLoss with respect to one row: (c (p_j - [j = t]) + e p_j (log p_j + H)) / T.
+/// The weight of a row for the sign of its advantage.
+KEEL_HOST_DEVICE inline TokenWeight weight_for(const TokenWeights& weights, float advantage) {
+  return advantage > 0 ? weights.positive : weights.negative;
+}
+
+/// Gradient of LogitLoss with respect to one row:
+/// (c (p_j - [j = t]) + e p_j (log p_j + H) + A (m_j - p_j sum m)) / T.
 class LogitGradient {
  public:
   KEEL_HOST_DEVICE LogitGradient(const RowNormalizer& n, const LogitLoss& loss, int64_t row, double inverse_temperature)
       : probability_(n, inverse_temperature),
         c_(loss.coefficients[row] * inverse_temperature),
         e_(loss.entropy_coefficients ? loss.entropy_coefficients[row] * inverse_temperature : 0),
-        weight_(static_cast<float>(c_ + e_ * (n.entropy - n.log_sum))),
+        advantage_(loss.centering.advantages ? loss.centering.advantages[row] * inverse_temperature : 0),
+        total_(loss.centering.advantages ? loss.centering.totals[row] : 0),
+        other_mass_(loss.centering.others ? loss.centering.others[row] : 0),
+        weight_(static_cast<float>(c_ + e_ * (n.entropy - n.log_sum) - advantage_ * total_)),
+        unlisted_weight_(static_cast<float>(weight_ + advantage_ * other_mass_)),
         slope_(static_cast<float>(e_ * inverse_temperature)) {}
 
-  /// Gradient at a token other than the target: p (weight_ + slope_ (z - largest)).
+  /// Gradient at a token other than the target, without a mass of its own: p (weight + slope_ (z - largest)).
   KEEL_HOST_DEVICE float at_other(float logit) const {
     const float x = probability_.exp.clamp(logit - probability_.largest);
-    return probability_(logit) * (weight_ + slope_ * x);
+    return probability_(logit) * (unlisted_weight_ + slope_ * x);
   }
 
-  /// Gradient at the target. Computes 1 - p without cancellation.
-  KEEL_HOST_DEVICE float at_target(const RowNormalizer& n, double logit, double inverse_temperature) const {
+  /// The same for a token of mass m.
+  KEEL_HOST_DEVICE float at_other(float logit, float mass) const {
+    const float x = probability_.exp.clamp(logit - probability_.largest);
+    return probability_(logit) * (weight_ + slope_ * x) + static_cast<float>(advantage_) * mass;
+  }
+
+  /// Gradient at the target, of mass m. Computes 1 - p without cancellation.
+  KEEL_HOST_DEVICE float at_target(const RowNormalizer& n, double logit, double inverse_temperature,
+                                   double mass) const {
     const double logp = log_probability(n, logit, inverse_temperature), p = std::exp(logp);
     const double entropy_part = p == 0 ? 0 : e_ * p * (logp + n.entropy);  // 0 log 0 is 0
-    return static_cast<float>(entropy_part - c_ * std::exp(other_log_probability(n, logit, logp)));
+    return static_cast<float>(entropy_part - c_ * std::exp(other_log_probability(n, logit, logp)) +
+                              advantage_ * (mass - p * total_));
   }
+
+  /// The mass of a token that is not listed.
+  KEEL_HOST_DEVICE double unlisted_mass(float logit) const { return other_mass_ * probability_(logit); }
 
  private:
   RowProbabilities probability_;
-  double c_, e_;
-  float weight_, slope_;
+  double c_, e_, advantage_, total_, other_mass_;
+  float weight_, unlisted_weight_, slope_;
 };
 
 /// Gumbel noise from a random word. Words near 0, where the uniform number is most precise, give the largest noise. It

@@ -136,6 +136,14 @@ void check_compatibility(const Method& method, const ObjectiveOptions& options, 
          " does not divide by a horizon; remove the key, or set objective.aggregation=seq_mean_token_sum_norm");
 }
 
+/// Fails if the score is to be centered, but the weights of the tokens that were not sampled are unknown.
+void check_centering(const Method& method, const std::string& centering) {
+  if (centering == "none" || token_weights(method.region)) return;
+  fail(ExitCode::kBadConfiguration, "objective.centering is \"", centering, "\", but the method ", method.name,
+       " cannot be centered: ", no_token_weights_reason(method.region),
+       ". Set objective.centering=none, or choose a method such as dppo_tv, drpo, pg_tis or grpo");
+}
+
 /// Removes target_kept, which belongs to no region, from objective.parameters and returns its value.
 std::optional<double> take_target_kept(std::vector<std::string>& assignments) {
   const auto found = std::ranges::find_if(
@@ -222,6 +230,10 @@ void ObjectiveOptions::describe(OptionTable& table) {
             "Constant divisor of seq_mean_token_sum_norm; null means the maximum completion length.", above(0));
   table.add("entropy_coefficient", entropy_coefficient,
             "Coefficient of the per-token entropy bonus; 0 turns it off, and a negative value penalises entropy.");
+  table.add("centering", centering,
+            "Score centering: subtracts the mean gradient that the weights of the method would have over all tokens. "
+            "topk reads the 128 most likely tokens of the sampler, exact the whole vocabulary from its hidden states.",
+            one_of({"none", "topk", "exact"}));
 }
 
 Objective make_objective(const ObjectiveOptions& options, double max_completion_length,
@@ -252,6 +264,8 @@ Objective make_objective(const ObjectiveOptions& options, double max_completion_
   if (options.aggregation) method.aggregation = *options.aggregation;
   check_compatibility(method, options, objective.reward_kl);
   check_target_kept(method, objective.target_kept);
+  check_centering(method, options.centering);
+  objective.centering = parse_centering(options.centering);
   return objective;
 }
 
@@ -260,6 +274,9 @@ Requirements Objective::requirements() const {
   needs.reference_logp = needs.reference_logp || kl_coefficient > 0 || reward_kl.coefficient > 0;
   needs.recomputed_logp = needs.recomputed_logp || reward_kl.coefficient > 0;
   needs.value = needs.value || method.advantage == "gae";
+  // A method with other needs of these kinds cannot be centered.
+  if (centering == Centering::kTopK) needs.top_k = kCenteringTopK;
+  if (centering == Centering::kExact) needs.hidden_states = true;
   return needs;
 }
 

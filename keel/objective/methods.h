@@ -6,6 +6,7 @@
 
 #include "keel/core/json.h"
 #include "keel/objective/advantage.h"
+#include "keel/objective/centering.h"
 #include "keel/objective/reference_kl.h"
 #include "keel/objective/regions/region_parameters.h"
 
@@ -24,6 +25,7 @@ struct ObjectiveOptions {
   std::optional<double> advantage_eps = {}, horizon = {};
   std::vector<std::string> parameters = {};
   double entropy_coefficient = 0;
+  std::string centering = "none";
 
   void describe(OptionTable& table);
 };
@@ -47,6 +49,7 @@ struct Objective {
   double advantage_eps = kAdvantageEps;         // only for the advantage grpo
   double length_divisor = 0;                    // of seq_mean_token_sum_norm
   double entropy_coefficient = 0;               // coefficient of the per-token entropy bonus
+  Centering centering = Centering::kNone;       // of the policy-gradient term
   double kl_coefficient = 0;                    // beta of the reference-KL loss term; 0: off
   KlEstimator kl_estimator = KlEstimator::kK3;  // of that term
   RewardKlPenalty reward_kl = {};               // the reference KL as a reward penalty

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "keel/ops/next_token_distribution.h"
-
 namespace keel {
 
 LmHead::LmHead(Weight weight, const HeadOptions& options) : weight_(std::move(weight)), options_(options) {
@@ -24,6 +22,16 @@ struct LmHead::Chunk {
   NextTokenDistribution next;
   Tensor softcap_slope = {};  // d capped / d raw logits, if there is a softcap
   TokenStats stats = {};
+  std::optional<NextTokenDistribution> behavior = {};  // the distributions mu, if the gradient reads them
+
+  /// Completes the centering of the method with the sampler's distributions of this chunk.
+  void add_behavior(ScoreCentering& centering, const BehaviorRows& rows_of_behavior) const {
+    if (!centering.advantages.defined()) return;
+    if (behavior)
+      centering.behavior = &*behavior, centering.weights = *rows_of_behavior.weights;
+    else
+      centering.ids = rows_of_behavior.topk_ids.narrow(0, begin, rows);
+  }
 };
 
 LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior,
@@ -40,9 +48,11 @@ LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, co
   chunk.stats = {.logp = logp, .entropy = chunk.next.entropy(), .other_logp = other_logp};
   if (behavior.topk_ids.defined()) chunk.stats.topk_logp = chunk.next.logp(part(behavior.topk_ids));
   if (behavior.hidden.defined()) {
-    const auto [tv, kl] = chunk.next.divergences_from(next_token(part(behavior.hidden), Weight(behavior.weight)));
+    chunk.behavior.emplace(next_token(part(behavior.hidden), Weight(behavior.weight)));
+    const auto [tv, kl] = chunk.next.divergences_from(*chunk.behavior);
     chunk.stats.full_tv = tv;
     chunk.stats.full_kl = kl;
+    if (!behavior.weights) chunk.behavior.reset();
   }
   return chunk;
 }
@@ -82,6 +92,7 @@ Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope
     HeadCoefficients part;
     if (scope == Scope::kToken) {
       part = coefficients(chunk.stats, begin, begin + chunk.rows);
+      chunk.add_behavior(part.centering, behavior);
     } else {
       part.coefficient = all.coefficient.narrow(0, begin, chunk.rows);
       if (all.entropy_coefficient.defined())
@@ -91,7 +102,7 @@ Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope
     const bool capped = chunk.softcap_slope.defined();
     const at::ScalarType type = capped ? at::kFloat : weight_.gemm_type();
     const Tensor gradient_logits =
-        chunk.next.into_gradient(chunk.targets, part.coefficient, part.entropy_coefficient, type);
+        chunk.next.into_gradient(chunk.targets, part.coefficient, part.entropy_coefficient, type, part.centering);
     if (capped) gradient_logits.mul_(chunk.softcap_slope);
     Tensor out = gradient_hidden.narrow(0, begin, chunk.rows);
     weight_.input_gradient_to_float32(out, gradient_logits);

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "keel/core/requirements.h"
 #include "keel/core/tensor/tensor.h"
+#include "keel/ops/next_token_distribution.h"
 #include "keel/ops/weight.h"
 
 namespace keel {
@@ -13,6 +15,7 @@ struct BehaviorRows {
   Tensor topk_ids = {};  // [M, K] int64: tokens whose log-probs are computed
   Tensor hidden = {};    // [M, H] the sampler's hidden states; with `weight` they give the distribution mu
   Tensor weight = {};    // [V, H] the sampler's head
+  std::optional<TokenWeights> weights = {};  // of the method, for score centering in the exact form
 };
 
 /// Statistics of each target token at the sampling temperature; all [M] float32.
@@ -27,8 +30,9 @@ struct TokenStats {
 
 /// Coefficients of the loss gradient: d loss = -sum coefficient_t d logp_t - sum entropy_coefficient_t d H_t.
 struct HeadCoefficients {
-  Tensor coefficient;          // [M]
-  Tensor entropy_coefficient;  // [M], or undefined for none
+  Tensor coefficient;             // [M]
+  Tensor entropy_coefficient;     // [M], or undefined for none
+  ScoreCentering centering = {};  // adds its loss; its `behavior` and `ids` are taken from BehaviorRows
 };
 
 /// Computes the coefficients of the rows [begin, end) from their statistics. Autograd does not run through it.

@@ -105,13 +105,46 @@ NextTokenDistribution::Divergences NextTokenDistribution::divergences_from(
   return result;
 }
 
+/// The sum of the masses mu w of each row.
+Tensor NextTokenDistribution::exact_totals(const ScoreMasses& centering) const {
+  const int64_t rows = logits_.size(0), vocab = logits_.size(1);
+  const Tensor totals = at::empty({rows}, logits_.options());
+  float* const to = mutable_float_data(totals);
+  run_row_kernel(
+      logits_, "score centering",
+      [&](auto stream) {
+        return cuda::weighted_masses(float_data(logits_), normalizers(), rows, vocab, inverse_temperature_, centering,
+                                     to, stream);
+      },
+      [&](int64_t begin, int64_t count) {
+        cpu::weighted_masses(float_data(logits_) + begin * vocab, normalizers() + begin, count, vocab,
+                             inverse_temperature_, centering.from_row(begin, vocab), to + begin);
+      });
+  return totals;
+}
+
 Tensor NextTokenDistribution::into_gradient(const Tensor& targets, const Tensor& coefficient,
-                                            const Tensor& entropy_coefficient, at::ScalarType type) {
+                                            const Tensor& entropy_coefficient, at::ScalarType type,
+                                            const ScoreCentering& centering) {
   const int64_t rows = logits_.size(0), vocab = logits_.size(1);
   check_ids(targets, vocab);
-  const Tensor tokens = targets.contiguous(), c = coefficient.contiguous(),
-               e = entropy_coefficient.defined() ? entropy_coefficient.contiguous() : entropy_coefficient;
-  const LogitLoss loss{int64_data(tokens), float_data(c), e.defined() ? float_data(e) : nullptr};
+  const auto contiguous = [](const Tensor& x) { return x.defined() ? x.contiguous() : x; };
+  const auto floats = [](const Tensor& x) { return x.defined() ? float_data(x) : nullptr; };
+  const Tensor tokens = targets.contiguous(), c = coefficient.contiguous(), e = contiguous(entropy_coefficient);
+  const Tensor advantages = contiguous(centering.advantages), ids = contiguous(centering.ids),
+               masses = contiguous(centering.masses), others = contiguous(centering.others);
+  LogitLoss loss{int64_data(tokens), float_data(c), floats(e), {.advantages = floats(advantages)}};
+  Tensor totals = contiguous(centering.totals);
+  if (advantages.defined() && centering.behavior != nullptr) {
+    loss.centering.behavior_logits = float_data(centering.behavior->logits_);
+    loss.centering.behavior_normalizers = centering.behavior->normalizers();
+    loss.centering.weights = centering.weights;
+    totals = exact_totals(loss.centering);
+  } else if (advantages.defined()) {
+    loss.centering.ids = int64_data(ids), loss.centering.masses = floats(masses);
+    loss.centering.others = floats(others), loss.centering.count = ids.size(1);
+  }
+  loss.centering.totals = floats(totals);
   float* const to = mutable_float_data(logits_);
   Tensor gradient = type == at::kFloat ? logits_ : logits_.view(type).narrow(1, 0, vocab);
   run_row_kernel(
@@ -121,9 +154,8 @@ Tensor NextTokenDistribution::into_gradient(const Tensor& targets, const Tensor&
                                          float_type(gradient), stream);
       },
       [&](int64_t begin, int64_t count) {
-        const LogitLoss part{loss.targets + begin, loss.coefficients + begin,
-                             loss.entropy_coefficients ? loss.entropy_coefficients + begin : nullptr};
-        cpu::logits_to_gradients(to + begin * vocab, normalizers() + begin, count, vocab, inverse_temperature_, part);
+        cpu::logits_to_gradients(to + begin * vocab, normalizers() + begin, count, vocab, inverse_temperature_,
+                                 loss.from_row(begin, vocab));
       });
   logits_ = Tensor();
   return gradient;

@@ -18,6 +18,7 @@ WITH_OPENMP = {"keel/model/formats/safetensors/huge_pages.cpp", "keel/ops/paged_
 READS_JSON = {"keel/core/json_reader.cpp"}
 OPENS_DEVICES = {"keel/core/tensor/device.cpp"}  # and rejects one without kernels in this build
 HEADERS = {".h", ".cuh"}
+KERNEL_HEADERS = {"keel/core/philox.h", "keel/core/token_weight.h"}  # of core; plain numbers and functions
 
 # A module of keel/ or libs/ (the longest path that fits a file) and the modules that it may include besides itself.
 # "NAME/*" is every module below NAME and NAME itself; "core" means its own files, not the modules below it.
@@ -27,7 +28,7 @@ MODULES = {
     "core/files": "core",
     "core/options": "core core/files",
     "core/tensor": "core",
-    "kernels": "",  # and keel/core/philox.h, as the modules below it
+    "kernels": "",  # and KERNEL_HEADERS, as the modules below it
     "kernels/cpu": "kernels",
     "kernels/cuda": "kernels",
     "libs/mathverify/arithmetic": "",
@@ -146,7 +147,7 @@ def check_include(path, module, angle, target):
         return None if known else f'"{target}": include by the full path from the repository root'
     if parts[0] not in LIBRARY or len(parts) < 3:
         return f'"{target}": the library includes by full path, "keel/MODULE/FILE.h", and nothing outside keel/ and libs/'
-    if is_kernels(module) and target == "keel/core/philox.h":
+    if is_kernels(module) and target in KERNEL_HEADERS:
         return None
     other = module_of(pathlib.PurePosixPath(target))
     if other and may_include(module, other):

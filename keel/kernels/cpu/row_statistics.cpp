@@ -1,5 +1,7 @@
 #include "keel/kernels/cpu/row_statistics.h"
 
+#include <vector>
+
 #include "keel/kernels/cpu/target.h"
 
 namespace keel::cpu {
@@ -38,24 +40,26 @@ template <class Fold>
     first[lane] = second[lane] = -INFINITY;
     total[lane] = weighted[lane] = 0;
   }
-  for_blocks(row, vocab, [&](const float* block) __attribute__((always_inline)) {
+  for_blocks(
+      row, vocab, [&](const float* block) __attribute__((always_inline)) {
 #pragma omp simd
-    for (int lane = 0; lane < kLanes; ++lane) keep_two(block[lane], first[lane], second[lane]);
-  });
+        for (int lane = 0; lane < kLanes; ++lane) keep_two(block[lane], first[lane], second[lane]);
+      });
   fold_lanes([&](int a, int b) __attribute__((always_inline)) {
     keep_two(first[b], first[a], second[a]);
     keep_two(second[b], first[a], second[a]);
   });
   const TemperedExp exp(inverse_temperature);
   const float centre = std::isinf(second[0]) ? first[0] : second[0];
-  for_blocks(row, vocab, [&](const float* block) __attribute__((always_inline)) {
+  for_blocks(
+      row, vocab, [&](const float* block) __attribute__((always_inline)) {
 #pragma omp simd
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float x = exp.clamp(block[lane] - centre), term = exp(x);
-      total[lane] += term;
-      weighted[lane] += term * x;
-    }
-  });
+        for (int lane = 0; lane < kLanes; ++lane) {
+          const float x = exp.clamp(block[lane] - centre), term = exp(x);
+          total[lane] += term;
+          weighted[lane] += term * x;
+        }
+      });
   fold_lanes([&](int a, int b) __attribute__((always_inline)) {
     total[a] += total[b];
     weighted[a] += weighted[b];
@@ -99,14 +103,49 @@ KEEL_CPU_KERNEL void row_divergences(const float* logits, const RowNormalizer* n
   }
 }
 
+KEEL_CPU_KERNEL void weighted_masses(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                                     double inverse_temperature, const ScoreMasses& centering, float* totals) {
+  const float* behavior_logits = centering.behavior_logits;
+  for (int64_t i = 0; i < rows; ++i, logits += vocab, behavior_logits += vocab) {
+    const WeightedBehavior mass(normalizers[i], centering.behavior_normalizers[i],
+                                weight_for(centering.weights, centering.advantages[i]), inverse_temperature);
+    double total = 0;
+    for (int64_t token = 0; token < vocab; ++token) total += mass(logits[token], behavior_logits[token]);
+    totals[i] = static_cast<float>(total);
+  }
+}
+
 KEEL_CPU_KERNEL void logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
                                          double inverse_temperature, const LogitLoss& loss) {
+  const ScoreMasses& centering = loss.centering;
   for (int64_t i = 0; i < rows; ++i, logits += vocab) {
     const LogitGradient gradient(normalizers[i], loss, i, inverse_temperature);
-    const float target_gradient = gradient.at_target(normalizers[i], logits[loss.targets[i]], inverse_temperature);
+    const int64_t target = loss.targets[i];
+    const float target_logit = logits[target];
+    double target_mass = gradient.unlisted_mass(target_logit);
+    if (centering.behavior_logits != nullptr) {
+      const float* const behavior_logits = centering.behavior_logits + i * vocab;
+      const WeightedBehavior mass(normalizers[i], centering.behavior_normalizers[i],
+                                  weight_for(centering.weights, centering.advantages[i]), inverse_temperature);
+      target_mass = mass(target_logit, behavior_logits[target]);
+      for (int64_t token = 0; token < vocab; ++token)
+        logits[token] = gradient.at_other(logits[token], mass(logits[token], behavior_logits[token]));
+    } else {
+      std::vector<float> listed_gradients;
+      for (int64_t k = 0; k < centering.count; ++k) {
+        const int64_t id = centering.ids[i * centering.count + k];
+        const float mass = centering.masses[i * centering.count + k];
+        if (id == target) target_mass = mass;
+        listed_gradients.push_back(id < 0 || id >= vocab ? 0 : gradient.at_other(logits[id], mass));
+      }
 #pragma omp simd
-    for (int64_t token = 0; token < vocab; ++token) logits[token] = gradient.at_other(logits[token]);
-    logits[loss.targets[i]] = target_gradient;
+      for (int64_t token = 0; token < vocab; ++token) logits[token] = gradient.at_other(logits[token]);
+      for (int64_t k = 0; k < centering.count; ++k) {
+        const int64_t id = centering.ids[i * centering.count + k];
+        if (id >= 0 && id < vocab) logits[id] = listed_gradients[static_cast<size_t>(k)];
+      }
+    }
+    logits[target] = gradient.at_target(normalizers[i], target_logit, inverse_temperature, target_mass);
   }
 }
 

@@ -23,6 +23,10 @@ void row_divergences(const float* logits, const RowNormalizer* normalizers, cons
                      const RowNormalizer* behavior_normalizers, int64_t rows, int64_t vocab, double inverse_temperature,
                      float* total_variations, float* kls);
 
+/// The sum of m of each row in the exact form of score centering: [rows].
+void weighted_masses(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                     double inverse_temperature, const ScoreMasses& centering, float* totals);
+
 /// Overwrites the logits with the gradient of the loss.
 void logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
                          double inverse_temperature, const LogitLoss& loss);

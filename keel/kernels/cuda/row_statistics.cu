@@ -80,12 +80,33 @@ __global__ void divergence_kernel(const float* logits, const RowNormalizer* norm
   }
 }
 
+__global__ void __launch_bounds__(kThreads)
+    mass_kernel(const float* logits, const RowNormalizer* normalizers, long long vocab, double inverse_temperature,
+                ScoreMasses centering, float* totals) {
+  __shared__ double sums[kThreads];
+  const float *row = logits + blockIdx.x * vocab, *behavior_row = centering.behavior_logits + blockIdx.x * vocab;
+  const WeightedBehavior mass(normalizers[blockIdx.x], centering.behavior_normalizers[blockIdx.x],
+                              weight_for(centering.weights, centering.advantages[blockIdx.x]), inverse_temperature);
+  double total = 0;
+  const long long fours = vocab % 4 == 0 ? vocab / 4 : 0;
+#pragma unroll 2
+  for (long long i = threadIdx.x; i < fours; i += kThreads) {
+    const float4 pi = reinterpret_cast<const float4*>(row)[i], mu = reinterpret_cast<const float4*>(behavior_row)[i];
+    total += mass(pi.x, mu.x) + mass(pi.y, mu.y) + mass(pi.z, mu.z) + mass(pi.w, mu.w);
+  }
+  for (long long token = 4 * fours + threadIdx.x; token < vocab; token += kThreads)
+    total += mass(row[token], behavior_row[token]);
+  total = reduce(total, sums, plus);
+  if (threadIdx.x == 0) totals[blockIdx.x] = static_cast<float>(total);
+}
+
 constexpr int kGradientThreads = 1024;  // large blocks: fewer rows in flight, so a shorter tail of the launch
 constexpr int kAhead = 2;               // groups of four logits that a thread prefetches
 
 /// One thread block per row. Gradients in bf16 or fp16 start where the row's logits did: an iteration overwrites only
-/// logits that all threads have read in this iteration or before.
-template <class T>
+/// logits that all threads have read in this iteration or before. kExact: with the exact form of score centering. In
+/// the top-K form each thread replaces the gradient of one listed token at the end.
+template <class T, bool kExact>
 __global__ void __launch_bounds__(kGradientThreads)
     gradient_kernel(float* logits, const RowNormalizer* normalizers, long long vocab, double inverse_temperature,
                     LogitLoss loss) {
@@ -95,12 +116,22 @@ __global__ void __launch_bounds__(kGradientThreads)
   const LogitGradient gradient(n, loss, blockIdx.x, inverse_temperature);
   const int64_t target = loss.targets[blockIdx.x];
   const bool aligned = vocab % 4 == 0;
+  const ScoreMasses& centering = loss.centering;
+  const float* const behavior_row = kExact ? centering.behavior_logits + blockIdx.x * vocab : nullptr;
+  const WeightedBehavior mass(n, kExact ? centering.behavior_normalizers[blockIdx.x] : n,
+                              weight_for(centering.weights, kExact ? centering.advantages[blockIdx.x] : 0),
+                              inverse_temperature);
+  const long long listed = blockIdx.x * centering.count + threadIdx.x;
+  const int64_t listed_id = threadIdx.x < centering.count ? centering.ids[listed] : -1;
+  const bool is_listed = listed_id >= 0 && listed_id < vocab;
+  const float listed_logit = is_listed ? row[listed_id] : 0;
   const auto token_of = [&](long long begin, int i) { return begin + 4 * (i * kGradientThreads + threadIdx.x); };
-  const auto load = [&](long long token) {
-    if (aligned && token < vocab) return *reinterpret_cast<const float4*>(row + token);
-    const auto one = [&](int j) { return token + j < vocab ? row[token + j] : 0.0f; };
+  const auto load_from = [&](const float* from, long long token) {
+    if (aligned && token < vocab) return *reinterpret_cast<const float4*>(from + token);
+    const auto one = [&](int j) { return token + j < vocab ? from[token + j] : 0.0f; };
     return make_float4(one(0), one(1), one(2), one(3));
   };
+  const auto load = [&](long long token) { return load_from(row, token); };
   float4 next[kAhead];
   for (int i = 0; i < kAhead; ++i) next[i] = load(token_of(0, i));
   for (long long begin = 0; begin < vocab; begin += 4 * kAhead * kGradientThreads) {
@@ -114,9 +145,18 @@ __global__ void __launch_bounds__(kGradientThreads)
       const long long token = token_of(begin, i);
       const float z[4] = {fours[i].x, fours[i].y, fours[i].z, fours[i].w};
       Vector<T, 4> result;
-      for (int j = 0; j < 4; ++j)
-        result.of[j] = from_float<T>(token + j == target ? gradient.at_target(n, z[j], inverse_temperature)
-                                                         : gradient.at_other(z[j]));
+      float masses[4] = {};
+      if constexpr (kExact) {
+        const float4 mu = load_from(behavior_row, token);
+        masses[0] = mass(z[0], mu.x), masses[1] = mass(z[1], mu.y), masses[2] = mass(z[2], mu.z),
+        masses[3] = mass(z[3], mu.w);
+      }
+      for (int j = 0; j < 4; ++j) {
+        float value = kExact ? gradient.at_other(z[j], masses[j]) : gradient.at_other(z[j]);
+        if (token + j == target)
+          value = gradient.at_target(n, z[j], inverse_temperature, kExact ? masses[j] : gradient.unlisted_mass(z[j]));
+        result.of[j] = from_float<T>(value);
+      }
       if (aligned && token < vocab)
         *reinterpret_cast<Vector<T, 4>*>(to + token) = result;
       else
@@ -124,6 +164,12 @@ __global__ void __launch_bounds__(kGradientThreads)
           if (token + j < vocab) to[token + j] = result.of[j];
     }
   }
+  if (centering.count == 0) return;
+  __syncthreads();
+  if (!is_listed) return;
+  const float m = centering.masses[listed];
+  to[listed_id] = from_float<T>(listed_id == target ? gradient.at_target(n, listed_logit, inverse_temperature, m)
+                                                    : gradient.at_other(listed_logit, m));
 }
 
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
@@ -169,12 +215,24 @@ int row_divergences(const float* logits, const RowNormalizer* normalizers, const
   return static_cast<int>(cudaGetLastError());
 }
 
+int weighted_masses(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                    double inverse_temperature, const ScoreMasses& centering, float* totals, void* stream) {
+  if (rows == 0) return 0;
+  mass_kernel<<<static_cast<unsigned int>(rows), kThreads, 0, stream_of(stream)>>>(
+      logits, normalizers, vocab, inverse_temperature, centering, totals);
+  return static_cast<int>(cudaGetLastError());
+}
+
 int logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
                         double inverse_temperature, const LogitLoss& loss, FloatType type, void* stream) {
+  static_assert(kMaxListed == kGradientThreads);
   if (rows == 0) return 0;
+  if (loss.centering.count > kMaxListed) return static_cast<int>(cudaErrorInvalidValue);
   for_type(type, [&]<class T>(T*) {
-    gradient_kernel<T><<<static_cast<unsigned int>(rows), kGradientThreads, 0, stream_of(stream)>>>(
-        logits, normalizers, vocab, inverse_temperature, loss);
+    const bool exact = loss.centering.behavior_logits != nullptr;
+    const auto kernel = exact ? gradient_kernel<T, true> : gradient_kernel<T, false>;
+    kernel<<<static_cast<unsigned int>(rows), kGradientThreads, 0, stream_of(stream)>>>(logits, normalizers, vocab,
+                                                                                        inverse_temperature, loss);
   });
   return static_cast<int>(cudaGetLastError());
 }

@@ -24,6 +24,12 @@ int row_divergences(const float* logits, const RowNormalizer* normalizers, const
                     const RowNormalizer* behavior_normalizers, int64_t rows, int64_t vocab, double inverse_temperature,
                     float* total_variations, float* kls, void* stream);
 
+int weighted_masses(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                    double inverse_temperature, const ScoreMasses& centering, float* totals, void* stream);
+
+/// The largest ScoreMasses::count of logits_to_gradients().
+constexpr int64_t kMaxListed = 1024;
+
 /// The gradients have dtype `type`. A row of gradients starts where its row of logits did.
 int logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
                         double inverse_temperature, const LogitLoss& loss, FloatType type, void* stream);

@@ -296,10 +296,15 @@ void check_consistency(const Config& c, Purpose purpose) {
   check_sources(c, purpose);
   const Objective objective = make_objective(c.objective, static_cast<double>(resolve_max_new_tokens(c)), c.reference);
   check_critic(c, objective);
-  if (c.rollout.logit_noise > 0 && objective.requirements().hidden_states)
-    refuse("rollout.logit_noise is ", c.rollout.logit_noise, ", but the method ", objective.method.name,
-           " computes exact divergences from the sampler's hidden states, which do not include noise on the logits; ",
-           "choose a method with a binary or top-K divergence, or set rollout.logit_noise to 0");
+  if (c.rollout.logit_noise > 0 && objective.requirements().hidden_states) {
+    const bool centers = objective.centering == Centering::kExact;
+    refuse("rollout.logit_noise is ", c.rollout.logit_noise, ", but ",
+           centers ? "objective.centering=exact computes the distribution"
+                   : "the method " + objective.method.name + " computes exact divergences",
+           " from the sampler's hidden states, which do not include noise on the logits; choose ",
+           centers ? "objective.centering=topk" : "a method with a binary or top-K divergence",
+           ", or set rollout.logit_noise to 0");
+  }
   check_reward_penalties(c, objective);
   for (const std::string& stop : c.rollout.stop_strings)
     if (stop.empty()) refuse("rollout.stop_strings has an empty string, which would end every completion; remove it");

@@ -39,6 +39,8 @@ void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, const
     result.coefficient = result.coefficient * options.loss_scale;
     if (result.entropy_coefficient.defined())
       result.entropy_coefficient = result.entropy_coefficient * options.loss_scale;
+    if (result.centering.advantages.defined())
+      result.centering.advantages = result.centering.advantages * options.loss_scale;
     return result;
   };
   const Tensor hidden = target_hidden_states(model, batch, options.dropout);

@@ -45,6 +45,18 @@ TokenDecision decide_whole_update(const CausalLm& model, const Objective& object
   return token_coefficients(objective.method.region, merge_batches(parts));
 }
 
+/// Score centering of the tokens, with the weights of their aggregation.
+ScoreCentering center_scores(const Objective& objective, const LossInputs& policy, const Tensor& weights) {
+  if (objective.centering == Centering::kNone) return {};
+  ScoreCentering centering{.advantages = policy.advantages * weights};
+  if (objective.centering == Centering::kExact) return centering;
+  const TopKCentering topk =
+      topk_centering(objective.method.region, policy.advantages, policy.topk_logp, policy.topk_behavior_logp);
+  centering.masses = topk.masses.to(at::kFloat), centering.others = topk.others.to(at::kFloat);
+  centering.totals = topk.totals.to(at::kFloat);
+  return centering;
+}
+
 }  // namespace
 
 void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, const UpdateOptions& options,
@@ -60,7 +72,8 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
       whole_update ? decide_whole_update(model, objective, options.temperature, batches, selected) : TokenDecision{};
   int64_t first = 0;  // index of the batch's first target in the update
   for (const PackedBatch& batch : batches) {
-    const TokenInputs inputs = gather_token_inputs(batch, selected, needs);
+    TokenInputs inputs = gather_token_inputs(batch, selected, needs);
+    if (objective.centering == Centering::kExact) inputs.behavior.weights = token_weights(objective.method.region);
     const Tensor weights = repeat_per_target(batch, loss_weights);
     const auto coefficients = [&](const TokenStats& stats, int64_t begin, int64_t end) -> HeadCoefficients {
       const auto chunk = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
@@ -82,6 +95,7 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
       HeadCoefficients result{.coefficient = decision.coefficient * tokens.weights, .entropy_coefficient = {}};
       if (objective.entropy_coefficient != 0)
         result.entropy_coefficient = tokens.weights * objective.entropy_coefficient;
+      result.centering = center_scores(objective, policy, tokens.weights);
       return result;
     };
     // Whole-update decisions are already made, so the head may process any chunk of tokens.

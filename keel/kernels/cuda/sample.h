@@ -23,7 +23,7 @@ struct SampleResults {
   float* topk_logps;                       // [rows, top_k]
 };
 
-constexpr int64_t kMaxTopK = 64;
+constexpr int64_t kMaxTopK = 128;
 
 /// Bytes of device memory that sample_tokens() needs as workspace.
 int64_t sample_workspace_bytes(int64_t rows, int64_t vocab, int64_t top_k);

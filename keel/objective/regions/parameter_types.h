@@ -47,7 +47,7 @@ inline Choices choices_of(Switch) { return choices::kSwitch; }
 
 /// The valid range of a number. Thresholds, divisors and `ratio_cap` are positive; numbers that 0 switches off are
 /// non-negative. The dual clip is at least 1, since a lower one would clip tokens whose ratio is 1. kTopK is an integer
-/// up to 64, the maximum that the sampler records per token.
+/// up to 128, the maximum that the sampler records per token.
 enum class NumberRange { kPositive, kNonNegative, kUnitInterval, kAtLeastOne, kTopK };
 
 /// Called with the name and value of each parameter of a region. An enum is passed as its index among its choices.

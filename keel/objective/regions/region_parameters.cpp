@@ -41,7 +41,7 @@ Range get_limits(NumberRange range) {
     case NumberRange::kAtLeastOne:
       return {1, kMax, "a number from 1 to 1e20"};
     case NumberRange::kTopK:
-      return {1, 64, "a whole number from 1 to 64"};
+      return {1, 128, "a whole number from 1 to 128"};
   }
   fail(ExitCode::kInternal, "unknown number range: ", static_cast<int>(range));
 }

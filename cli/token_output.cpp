@@ -75,7 +75,11 @@ std::string describe_records(const std::string& run, const TokenComparison& comp
                                                         std::to_string(comparison.first_step) + " to " +
                                                         std::to_string(comparison.last_step);
   return run + ": " + comparison.method + ", " + format_count(comparison.tokens) +
-         " recorded tokens (one row per update) of " + steps;
+         " recorded tokens (one row per update) of " + steps +
+         (comparison.centering == "none"
+              ? ""
+              : "\n  Coefficients are those of the sampled token. What objective.centering=" + comparison.centering +
+                    " subtracts is not recorded.");
 }
 
 Json json_of(const Decisions& decisions) {

@@ -116,7 +116,8 @@ class Comparer {
   void read(const std::filesystem::path& file) {
     TokenReader reader(file, request_.on_decisions ? std::vector<std::string>() : needed_columns());
     const StepFacts facts = step_facts(reader.metadata(), file.string());
-    if (result_.steps++ == 0) result_.first_step = facts.step, result_.method = facts.method;
+    if (result_.steps++ == 0)
+      result_.first_step = facts.step, result_.method = facts.method, result_.centering = facts.centering;
     if (facts.method != result_.method)
       fail(ExitCode::kBadInput, file.string(), ": its method is ", facts.method, ", but that of step ",
            result_.first_step, " is ", result_.method, ". Fix: choose steps of one method with --steps");

@@ -70,7 +70,7 @@ struct RunTokenType {
 
 /// The comparison of the run's own method with others on recorded tokens.
 struct TokenComparison {
-  std::string method;  // of the run
+  std::string method, centering = "none";  // of the run
   int64_t tokens = 0, first_step = 0, last_step = 0, steps = 0;
   Decisions run_decisions;
   std::vector<RunTokenType> run_types;  // most often outside first

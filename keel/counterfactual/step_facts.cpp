@@ -25,6 +25,7 @@ StepFacts step_facts(const Json& metadata, const std::string& path) {
   get("step", result.step);
   read("method", [&](const Json& json) { result.method = find_method(json.get<std::string>(), "no method").name; });
   read("parameters", [&](const Json& json) { result.region = make_region(result.method, json); });
+  if (metadata.contains("centering")) get("centering", result.centering);  // not in records of older versions
   get("top_k", result.top_k);
   get("kl_coefficient", result.kl_coefficient);
   read("kl_estimator", [&](const Json& json) { result.kl_estimator = parse_kl_estimator(json.get<std::string>()); });

@@ -12,10 +12,11 @@ namespace keel {
 /// The facts of a step in its token record that decisions on its tokens depend on.
 struct StepFacts {
   int64_t step = 0;
-  std::string method;         // of the run
-  TrustRegion region;         // with the parameters of this step
-  int64_t top_k = 0;          // of the top-K divergences; 0: none recorded
-  double kl_coefficient = 0;  // of the KL to the reference, whose gradient is part of every coefficient
+  std::string method;              // of the run
+  TrustRegion region;              // with the parameters of this step
+  std::string centering = "none";  // objective.centering; its term is not part of the coefficients
+  int64_t top_k = 0;               // of the top-K divergences; 0: none recorded
+  double kl_coefficient = 0;       // of the KL to the reference, whose gradient is part of every coefficient
   KlEstimator kl_estimator = KlEstimator::kK3;
   bool whole_sequences = true;  // completions are recorded completely
   bool whole_batch = true;      // all completions of the step are recorded

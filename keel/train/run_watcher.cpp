@@ -23,6 +23,7 @@ Json token_record_header(const Config& config, const Objective& objective, const
           {"aggregation", method.aggregation},
           {"horizon", objective.length_divisor},
           {"entropy_coefficient", objective.entropy_coefficient},
+          {"centering", config.objective.centering},
           {"kl_coefficient", objective.kl_coefficient},
           {"kl_estimator", config.reference.estimator},
           {"top_k", objective.requirements().top_k},

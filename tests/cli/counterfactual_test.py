@@ -250,6 +250,15 @@ class Numbers(support.Test):
         table = list(csv.DictReader(io.StringIO(keel("tokens", run, "--csv").stdout, newline="")))
         self.assertEqual(sum(int(row["outside"]) for row in table), sum(map(len, kinds.values())))
 
+    def test_centered_runs_record_the_coefficients_of_sampled_tokens(self):
+        run = SHARED / "centered"
+        self.assert_exit(train(run, **RUN, objective={"method": "dppo_tv", "delta": 0.01, "centering": "topk"}), 0)
+        self.assertEqual(json.loads(pyarrow.parquet.read_schema(first_file(run)).metadata[b"keel.step"])["centering"], "topk")
+        self.assertEqual(answers(run, "--method", "dppo_tv:delta=0.01")["methods"][0]["weight_change"], 0)
+        for command in ("tokens", "advise"):
+            self.assertIn("What objective.centering=topk subtracts is not recorded", keel(command, run).stdout)
+            self.assertNotIn("centering", keel(command, run_of(PLAIN)).stdout)
+
     def test_advice(self):
         run, rows = run_of(PLAIN), recorded(run_of(PLAIN))
         moves = [(row["advantage"], math.exp(row["log_pi"]) - math.exp(row["log_mu"])) for row in rows]

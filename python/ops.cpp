@@ -11,6 +11,7 @@
 
 #include "keel/objective/advantage.h"
 #include "keel/objective/aggregation.h"
+#include "keel/objective/centering.h"
 #include "keel/objective/certificate.h"
 #include "keel/objective/checks.h"
 #include "keel/objective/methods.h"
@@ -85,6 +86,38 @@ Decision token_coefficients_op(const std::string& region_name, const Names& name
     const auto copy = [](const Tensor& tensor) { return tensor.clone(at::MemoryFormat::Contiguous); };
     return {copy(decision.coefficient), copy(decision.keep),      copy(decision.outside),
             copy(decision.divergence),  copy(decision.threshold), decision.clamped};
+  });
+}
+
+/// The coefficients b [N, K] of the centered loss -(g log pi - sum_v b_v log pi_v); 0 for masked tokens.
+Tensor centering_coefficients_op(const std::string& region_name, const Names& names, const Tensor& numbers,
+                                 const Names& word_names, const Names& words, const std::string& kind,
+                                 const Tensor& advantages, const OptionalTensor& mask, const Tensor& logp,
+                                 const Tensor& behavior_logp) {
+  return for_python([&]() -> Tensor {
+    const TrustRegion region = region_of(region_name, names, numbers, word_names, words);
+    const Centering centering = parse_centering(kind);
+    if (centering == Centering::kNone) fail(ExitCode::kInternal, "no centering");
+    if (!token_weights(region))
+      fail(ExitCode::kBadConfiguration, "centering is \"", kind, "\", but ", region_name,
+           " cannot be centered: ", no_token_weights_reason(region));
+    check_float_vector("advantages", advantages);
+    const Tensor valid = flags("mask", mask, advantages);
+    check_centering_rows(logp, behavior_logp, advantages, valid, centering == Centering::kExact);
+    const auto zero_masked = [&](const Tensor& rows) {
+      return valid.defined() ? rows.masked_fill(valid.logical_not().unsqueeze(1), -kUnlimited) : rows;
+    };
+    const Tensor pi = zero_masked(logp), mu = zero_masked(behavior_logp);
+    Tensor masses;
+    if (centering == Centering::kExact) {
+      masses = weighted_behavior(region, advantages, pi, mu);
+    } else {
+      // The tail is a multiple of pi outside the top K. All of pi has no gradient, so its rest is -pi in the top K.
+      const TopKCentering topk = topk_centering(region, advantages, pi, mu);
+      masses = topk.masses - topk.others.unsqueeze(1) * pi.to(at::kDouble).exp();
+    }
+    const Tensor scale = valid.defined() ? advantages.masked_fill(valid.logical_not(), 0) : advantages;
+    return (scale.unsqueeze(1) * masses).to(logp.scalar_type());
   });
 }
 
@@ -323,6 +356,9 @@ TORCH_LIBRARY(keel, library) {
       "Tensor? topk_behavior_logp, Tensor? topk_logp, "
       "Tensor? sampled_in_topk, Tensor? divergence) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
   library.def(
+      "centering_coefficients(str region, str[] names, Tensor numbers, str[] word_names, str[] words, str kind, "
+      "Tensor advantages, Tensor? mask, Tensor logp, Tensor behavior_logp) -> Tensor");
+  library.def(
       "divergence(str kind, Tensor logp, Tensor behavior_logp, Tensor? other_logp, Tensor? behavior_other_logp, "
       "Tensor? topk_behavior_logp, Tensor? topk_logp, Tensor? sampled_in_topk, str support) -> Tensor");
   library.def(
@@ -337,6 +373,7 @@ TORCH_LIBRARY(keel, library) {
 
 TORCH_LIBRARY_IMPL(keel, CompositeExplicitAutograd, library) {
   library.impl("token_coefficients", token_coefficients_op);
+  library.impl("centering_coefficients", centering_coefficients_op);
   library.impl("divergence", divergence_op);
   library.impl("advantages", advantages_op);
   library.impl("aggregation_weights", aggregation_weights_op);
@@ -345,7 +382,8 @@ TORCH_LIBRARY_IMPL(keel, CompositeExplicitAutograd, library) {
 
 // The operators are not differentiable by design, so autograd skips them.
 TORCH_LIBRARY_IMPL(keel, Autograd, library) {
-  for (const char* name : {"token_coefficients", "divergence", "advantages", "aggregation_weights", "certificate"})
+  for (const char* name : {"token_coefficients", "centering_coefficients", "divergence", "advantages",
+                           "aggregation_weights", "certificate"})
     library.impl(name, torch::CppFunction::makeFallthrough());
 }
 

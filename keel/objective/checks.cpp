@@ -236,6 +236,26 @@ void check_loss_inputs(const LossInputs& p, const Requirements& needs) {
   }
 }
 
+void check_centering_rows(const Tensor& logp, const Tensor& behavior_logp, const Tensor& advantages, const Tensor& mask,
+                          bool whole_vocabulary) {
+  const auto check_rows = [&](const char* name, const Tensor& rows) {
+    check_type(name, rows, advantages);
+    if (rows.dim() != 2 || rows.size(0) != advantages.numel() || rows.size(1) == 0 || rows.sizes() != logp.sizes())
+      fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_text(rows), "; expected [", advantages.numel(),
+           whole_vocabulary ? ", V]" : ", K]", ", the same tokens for both policies");
+    fail_at_first(name, rows, (rows <= 0).logical_not(), mask, "a log-probability: at most 0");
+    const Tensor sum = rows.exp().sum(1);
+    if (whole_vocabulary)
+      fail_at_first(name, sum, (sum - 1).abs() > kDistributionTolerance, mask,
+                    "probabilities that add up to 1 (shown: the sum): a full row of log_softmax output");
+    else
+      fail_at_first(name, sum, sum > 1 + kRowTolerance, mask,
+                    "probabilities that add up to at most 1 (shown: the sum): log-probs of distinct tokens");
+  };
+  check_rows("centering_logp", logp);
+  check_rows("centering_behavior_logp", behavior_logp);
+}
+
 namespace {
 
 constexpr double kRounding = 1e-4;  // error of a float32 sum over a vocabulary

@@ -34,6 +34,11 @@ void check_lengths(std::span<const int64_t> lengths, int64_t tokens);
 /// Requires every field that `needs` names, with matching shapes and valid values.
 void check_loss_inputs(const LossInputs& inputs, const Requirements& needs);
 
+/// Requires rows of log-probs [N, K] of the same tokens under both policies, one for each of the advantages: of
+/// distinct tokens, or of the whole vocabulary.
+void check_centering_rows(const Tensor& logp, const Tensor& behavior_logp, const Tensor& advantages, const Tensor& mask,
+                          bool whole_vocabulary);
+
 /// Requires what the region needs beyond check_loss_inputs(): one advantage per sequence if it has one weight per
 /// sequence, divergences of its kind, at most k top-k tokens, and sequences that fit its parameters.
 void check_region_inputs(const TrustRegion& region, const LossInputs& inputs, const std::string& method);

@@ -219,20 +219,38 @@ def policy_loss(
     groups: Optional[Integers] = None,
     aggregation: Optional[str] = None,
     horizon: Optional[float] = None,
+    centering: str = "none",
+    centering_logp: Optional[torch.Tensor] = None,
+    centering_behavior_logp: Optional[torch.Tensor] = None,
     **known: Any,
 ) -> torch.Tensor:
     """A scalar to minimise: -sum_t w_t g_t log pi_t with g (token_coefficients) and w (aggregate) held constant, so that
     d loss / d logp_t = -w_t g_t. `aggregation` defaults to that of the method. seq_mean_token_sum_norm divides by
     `horizon`, usually the maximum completion length, which it requires. `known` are further arguments of
-    token_coefficients (old_logp, other_logp, topk_..., divergence). Padded tensors [B, T] with a mask work as there."""
+    token_coefficients (old_logp, other_logp, topk_..., divergence). Padded tensors [B, T] with a mask work as there.
+
+    `centering` subtracts the mean score of the method's weights: g_t log pi_t becomes g_t log pi_t - A_t sum_v m_v log pi_v
+    with constant m_v = mu_v w_v. "exact" needs the log-probs of the whole vocabulary [N, V] in `centering_logp` (with
+    gradients) and `centering_behavior_logp`, "topk" those of the sampler's K most likely tokens [N, K]."""
     if isinstance(logp, torch.Tensor) and logp.dim() == 2:
         flat, lengths = convert.rows_as_sequences(logp.shape, dict(
-            logp=logp, behavior_logp=behavior_logp, advantages=advantages, mask=mask, **known), lengths)
-        return policy_loss(region, params, lengths=lengths, groups=groups, aggregation=aggregation, horizon=horizon, **flat)
+            logp=logp, behavior_logp=behavior_logp, advantages=advantages, mask=mask, centering_logp=centering_logp,
+            centering_behavior_logp=centering_behavior_logp, **known), lengths)
+        return policy_loss(region, params, lengths=lengths, groups=groups, aggregation=aggregation, horizon=horizon,
+                           centering=centering, **flat)
     decision = token_coefficients(region, params, logp=logp, behavior_logp=behavior_logp, advantages=advantages,
                                   mask=mask, lengths=lengths, groups=groups, **known)
     aggregation = _aggregation(region, aggregation, lengths, logp)
     values = decision.coefficient * _zero_masked(convert.flags("mask", mask, logp), logp)
+    if centering == "none" and centering_logp is not None:
+        convert.refuse("centering", centering, "topk or exact, because centering_logp is given")
+    if centering != "none":
+        convert.string("centering", centering, "none, topk or exact")
+        b = _ops.centering_coefficients(
+            region, *convert.parameters(params), centering, convert.tensor("advantages", advantages),
+            convert.flags("mask", mask, logp), convert.tensor("centering_logp", centering_logp),
+            convert.tensor("centering_behavior_logp", centering_behavior_logp))
+        values = values - (b * torch.where(b == 0, 0, centering_logp)).sum(1)  # -inf where the probability is 0
     return -aggregate(aggregation, values=values, mask=mask, lengths=lengths, horizon=horizon).loss
 
 

@@ -48,6 +48,11 @@ def _register_shapes():
         return (torch.empty_like(logp), flags, torch.empty_like(flags), torch.empty_like(logp), torch.empty_like(logp),
                 torch.empty((), dtype=torch.int64, device=logp.device))
 
+    @fake("centering_coefficients")
+    def _(region, names, numbers, word_names, words, kind, advantages, mask, logp, behavior_logp):
+        check_devices(logp, dict(advantages=advantages, mask=mask, behavior_logp=behavior_logp))
+        return torch.empty_like(logp)
+
     @fake("divergence")
     def _(kind, logp, behavior_logp, other_logp, behavior_other_logp, topk_behavior_logp, topk_logp, sampled_in_topk,
           support):

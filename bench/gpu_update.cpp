@@ -1,5 +1,6 @@
-// Updates on a GPU in bf16 with the shape of Qwen2.5-0.5B: the LM head; forward, backward, clipping and AdamW over 16
-// sequences of 1,024 tokens; groups of completions whose prompt is computed once or for each.
+// Updates on a GPU in bf16 with the shape of Qwen2.5-0.5B: the LM head, also with score centering; forward, backward,
+// clipping and AdamW over 16 sequences of 1,024 tokens; groups of completions whose prompt is computed once or for
+// each.
 //
 //   build/bench/bin/gpu_update [head [ROWS] | step [bitwise | deterministic] | long | groups]: only one of them, for a
 //   profiler. ROWS is the number of rows per chunk of logits; bitwise and deterministic are the settings of that name.
@@ -14,6 +15,8 @@
 #include "bench/machine_speed.h"
 #include "keel/core/tensor/device.h"
 #include "keel/model/network/packed_forward.h"
+#include "keel/objective/centering.h"
+#include "keel/objective/methods.h"
 #include "keel/train/update/gradients.h"
 #include "keel/train/update/optimizer.h"
 
@@ -61,6 +64,23 @@ void measure_head(at::Device device, int64_t chunk_rows) {
     gradients.clear();
     head.backward(hidden, targets, Scope::kToken, all_one, behavior);
   };
+  const TrustRegion region = make_region("dppo_tv", {});
+  const Tensor topk_behavior_logp = at::full({kRows, kCenteringTopK}, -7.0, hidden.options().dtype(at::kFloat));
+  const auto centered = [&](const TokenStats& stats, int64_t begin, int64_t end) {
+    HeadCoefficients result = all_one(stats, begin, end);
+    result.centering.advantages = result.coefficient;
+    if (!stats.topk_logp.defined()) return result;
+    const TopKCentering topk =
+        topk_centering(region, result.coefficient, stats.topk_logp, topk_behavior_logp.narrow(0, begin, end - begin));
+    result.centering.masses = topk.masses.to(at::kFloat), result.centering.others = topk.others.to(at::kFloat);
+    result.centering.totals = topk.totals.to(at::kFloat);
+    return result;
+  };
+  const auto centered_backward = [&](const BehaviorRows& behavior) {
+    const bool centers = behavior.topk_ids.defined() || behavior.weights;
+    gradients.clear();
+    head.backward(hidden, targets, Scope::kToken, centers ? CoefficientFunction(centered) : all_one, behavior);
+  };
   // GPU clocks drop with heat, so the variants alternate.
   const auto compare = [&](const char* name, const auto& work, const char* extra, const BehaviorRows& behavior) {
     std::vector<double> plain, with_extra;
@@ -77,6 +97,12 @@ void measure_head(at::Device device, int64_t chunk_rows) {
   };
   compare("statistics", statistics, "exact total variation and KL", whole);
   compare("forward and backward", backward, "the 20 likeliest tokens", top_k);
+  // Distinct tokens of each row.
+  const Tensor listed = (at::arange(kCenteringTopK, targets.options()) * 1009 + targets.unsqueeze(1)) % kVocab;
+  BehaviorRows exact = whole;
+  exact.weights = token_weights(region);
+  compare("forward and backward", centered_backward, "score centering over 128 tokens", {.topk_ids = listed});
+  compare("forward and backward", centered_backward, "exact score centering", exact);
 }
 
 class Update {

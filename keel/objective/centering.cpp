@@ -155,14 +155,11 @@ std::string no_token_weights_reason(const TrustRegion& region) {
 
 Tensor weighted_behavior(const TrustRegion& region, const Tensor& advantages, const Tensor& logp,
                          const Tensor& behavior_logp) {
-  const Tensor pi = logp.to(at::kDouble), mu = behavior_logp.to(at::kDouble);
+  constexpr double kMinLogp = -1e4;  // of probability 0; finite, so that log-ratios are not NaN
+  const Tensor pi = logp.to(at::kDouble).clamp_min(kMinLogp), mu = behavior_logp.to(at::kDouble).clamp_min(kMinLogp);
   const Tensor signs = at::where(advantages > 0, 1.0, -1.0).to(at::kDouble).unsqueeze(1).expand_as(pi);
-  const LossInputs tokens{.logp = pi.flatten(),
-                          .behavior_logp = mu.flatten(),
-                          .advantages = signs.flatten(),
-                          .mask = mu.flatten().isfinite()};
-  const Tensor weights = token_coefficients(region, tokens).coefficient.view_as(pi) * signs;
-  return mu.exp() * weights;
+  const LossInputs tokens{pi.flatten(), mu.flatten(), signs.flatten()};
+  return mu.exp() * token_coefficients(region, tokens).coefficient.view_as(pi) * signs;
 }
 
 TopKCentering topk_centering(const TrustRegion& region, const Tensor& advantages, const Tensor& topk_logp,

@@ -148,6 +148,28 @@ TEST(CenteredTraining, ResumesBitwiseWithStalenessAndLora) {
       }
 }
 
+TEST(CenteredTraining, ScalesWithTheLossAndIgnoresMicroBatches) {
+  for (const char* centering : {"topk", "exact"}) {
+    SCOPED_TRACE(centering);
+    Config config = centered_run("dppo_tv", centering);
+    config.rollout.weights = "fp8";
+    TinyTraining run(config, warm_model());
+    run.step();
+    const auto gradients = [&](int64_t tokens_per_batch, double loss_scale) {
+      clear_gradients(run.model().trainable());
+      accumulate_policy_gradients(run.model(), run.objective(),
+                                  {.temperature = run.temperature(), .loss_scale = loss_scale}, tokens_per_batch,
+                                  run.experience().scored(), run.all_rollouts(), [](const TokenUpdate&) {});
+      return gradients_of(run.model().trainable());
+    };
+    const Gradients whole = gradients(1 << 20, 1), parts = gradients(60, 1), scaled = gradients(1 << 20, 8);
+    for (const auto& [name, gradient] : whole) {
+      EXPECT_LT(relative_difference(parts.at(name), gradient), 1e-5) << name;
+      EXPECT_LT(relative_difference(scaled.at(name), gradient * 8), 1e-6) << name;
+    }
+  }
+}
+
 TEST(CenteredTraining, ChangesTheGradientsOnly) {
   std::vector<ModelWeights> trained;
   std::vector<std::vector<int32_t>> sampled;

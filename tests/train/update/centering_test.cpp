@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "keel/objective/methods.h"
 #include "tests/objective/written_weights.h"
 #include "tests/support/resumed_training.h"
 #include "tests/support/tensors.h"
@@ -91,6 +92,26 @@ TEST(CenteredHead, EqualsAutogradOfTheFormulaForEveryMethod) {
               << written.method << " " << written.params.dump() << (centering == Centering::kTopK ? " topk" : " exact");
       }
     }
+  }
+}
+
+TEST(CenteredHead, HasTheWeightsOfTheMethodsOperatorWithARatioCap) {
+  const HeadProblem problem;
+  const Tensor advantages = problem.advantages.to(at::kDouble), logp = problem.log_probs(problem.logits),
+               pi = logp.exp();
+  const Tensor behavior_logp = problem.log_probs(problem.behavior_logits), sampled = problem.targets.unsqueeze(1);
+  for (const Method& method : methods()) {
+    TrustRegion region = method.region;
+    if (!token_weights(region)) continue;
+    for (const auto& [name, value] : number_parameters(region))
+      if (name == "ratio_cap") set_parameter(region, method.name, name, 1.1);
+    const LossInputs tokens{logp.gather(1, sampled).squeeze(1), behavior_logp.gather(1, sampled).squeeze(1),
+                            advantages};
+    const Tensor coefficient = token_coefficients(region, tokens).coefficient.unsqueeze(1);
+    const Tensor masses = weighted_behavior(region, advantages, logp, behavior_logp);
+    const Tensor direction = coefficient * (at::zeros_like(pi).scatter(1, sampled, 1.0) - pi) -
+                             advantages.unsqueeze(1) * (masses - pi * masses.sum(1, true));
+    EXPECT_LT(relative_difference(problem.gradient(region, Centering::kExact, 64), -direction), 3e-6) << method.name;
   }
 }
 

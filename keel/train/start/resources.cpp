@@ -18,17 +18,16 @@ std::string describe_parts(const MemoryEstimate& memory) {
     if (bytes > 0) parts.push_back(format_bytes(bytes) + " " + what);
   };
   add(memory.weights, "weights"), add(memory.optimizer, "gradients and moments"), add(memory.copies, "weight copies");
-  add(memory.kv_cache, "KV cache"), add(memory.sampler, "logits of the sampler");
+  add(memory.kv_cache, "KV cache"), add(memory.sampler, "weights and logits of the sampler");
   add(memory.activations, "activations of one micro-batch"), add(memory.program, "the program itself");
   return joined(parts) + (memory.kv_cache > 0 && !memory.samples_while_training
-                              ? "; KV cache and activations are not in memory together"
+                              ? "; sampler and activations are not in memory together"
                               : "");
 }
 
 /// Names the settings that lower the largest part.
 std::string memory_fix(const MemoryEstimate& memory, const Config& config) {
-  const int64_t sampling = memory.kv_cache + memory.sampler;
-  if (sampling >= memory.activations && sampling >= memory.persistent_bytes())
+  if (memory.kv_cache >= memory.activations && memory.kv_cache >= memory.persistent_bytes())
     return "lower rollout.max_sequences or rollout.max_new_tokens";
   if (memory.activations >= memory.persistent_bytes())
     return config.train.recompute_activations ? "lower train.tokens_per_batch"

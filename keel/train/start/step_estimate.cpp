@@ -207,8 +207,6 @@ MemoryEstimate estimate_memory(const RunSizes& sizes, const Requirements& needs)
   const Config& config = sizes.config;
   const bool lora = config.lora.used();
   MemoryEstimate estimate = network.memory(tokens_per_step(sizes), config.optimizer.moments == "8bit");
-  // The sampler has its own weights if they are merged with an adapter, rounded, or packed for a CPU.
-  if (lora || config.rollout.weights != "exact" || network.on_cpu()) estimate.copies += network.compute_bytes();
   estimate.copies += config.rollout.staleness * (lora ? network.trained_bytes() : network.compute_bytes());
   if (needs.reference_logp && !lora) estimate.copies += network.compute_bytes();
   if (config.critic.has_separate_body()) {
@@ -217,6 +215,8 @@ MemoryEstimate estimate_memory(const RunSizes& sizes, const Requirements& needs)
   }
   const RolloutPlan plan = plan_rollout(sizes);
   estimate.sampler = network.logits(std::max(plan.training, plan.evaluation));
+  // The sampler has its own weights if they are merged with an adapter, rounded, or packed for a CPU.
+  if (lora || config.rollout.weights != "exact" || network.on_cpu()) estimate.sampler += network.compute_bytes();
   estimate.kv_cache = plan.kv_cache_bytes;
   estimate.samples_while_training = config.rollout.staleness > 0;
   return estimate;

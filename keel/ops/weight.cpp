@@ -21,8 +21,8 @@ bool multiplies_narrow(const Tensor& x) { return x.is_cuda() && is_narrow(x.scal
 /// Context of the backward pass of a trainable weight.
 struct TrainedWeight : torch::CustomClassHolder {
   TrainedWeight(Weight w, std::shared_ptr<GradientSink> s) : weight(std::move(w)), sink(std::move(s)) {}
-  Weight weight;
-  std::shared_ptr<GradientSink> sink;
+  Weight weight, bias;  // the bias of a linear layer, or none
+  std::shared_ptr<GradientSink> sink, bias_sink;
 };
 using TrainedWeightPtr = c10::intrusive_ptr<TrainedWeight>;
 
@@ -63,23 +63,27 @@ struct EmbeddingToSink : torch::autograd::Function<EmbeddingToSink> {
   }
 };
 
-Tensor multiply(const Tensor& x, const Tensor& weight, bool deterministic) {
-  return deterministic ? deterministic_linear(x, weight) : at::linear(x, weight);
+Tensor multiply(const Tensor& x, const Tensor& weight, const Tensor& bias, bool deterministic) {
+  if (!deterministic) return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+  const Tensor y = deterministic_linear(x, weight);
+  return bias.defined() ? y + bias : y;
 }
 
-/// A linear layer whose weight gradient is accumulated into the sink by its GEMM.
+/// A linear layer whose weight gradient is accumulated into the sink by its GEMM, in float32.
 struct LinearToSink : torch::autograd::Function<LinearToSink> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& /*leaf*/, bool deterministic,
                         const TrainedWeightPtr& trained) {
     save_weight(context, trained);
     context->save_for_backward({x});
-    return multiply(x, trained->weight.value(), deterministic);
+    const Weight& bias = trained->bias;
+    return multiply(x, trained->weight.value(), bias.defined() ? bias.value() : Tensor(), deterministic);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const TrainedWeight& trained = saved_weight(context);
-    trained.sink->add_product(gradients[0].t(), context->get_saved_variables()[0]);
-    return {context->needs_input_grad(0) ? trained.weight.input_gradient(gradients[0]) : Tensor(), Tensor(), Tensor(),
-            Tensor()};
+    const Tensor& dy = gradients[0];
+    trained.sink->add_product(dy.t(), context->get_saved_variables()[0]);
+    if (trained.bias_sink) trained.bias_sink->add(dy.sum(0, /*keepdim=*/false, at::kFloat));
+    return {context->needs_input_grad(0) ? trained.weight.input_gradient(dy) : Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -91,7 +95,7 @@ void GradientSink::add_product(const Tensor& a, const Tensor& b) {
   if (multiplies_narrow(b))
     at::addmm_out(sum_, sum_, a.to(b.scalar_type()), b, at::kFloat);
   else
-    sum_.addmm_(a, b.to(at::kFloat));
+    sum_.addmm_(a.to(at::kFloat), b.to(at::kFloat));
 }
 
 std::shared_ptr<GradientSink> Weight::active_sink() const { return at::GradMode::is_enabled() ? sink() : nullptr; }
@@ -109,13 +113,13 @@ Tensor Weight::embed(const Tensor& indices, int64_t padding) const {
 
 Tensor Weight::linear(const Tensor& x, const Weight& bias, bool deterministic) const {
   const Tensor b = bias.defined() ? bias.forward() : Tensor();
-  if (!deterministic && (b.defined() || !at::GradMode::is_enabled())) return keel::linear(x, forward(), b);
+  if (!deterministic && !at::GradMode::is_enabled()) return keel::linear(x, value(), b);
   const std::shared_ptr<GradientSink> sink = active_sink();
-  const Tensor y =
-      sink && x.dim() == 2 && multiplies_narrow(value())
-          ? LinearToSink::apply(x, sink->leaf(), deterministic, c10::make_intrusive<TrainedWeight>(*this, sink))
-          : multiply(x, forward(), deterministic);
-  return b.defined() ? y + b : y;
+  if (!sink || x.dim() != 2 || !is_narrow(type())) return multiply(x, forward(), b, deterministic);
+  auto trained = c10::make_intrusive<TrainedWeight>(*this, sink);
+  trained->bias = bias;
+  if (bias.defined()) trained->bias_sink = bias.active_sink();
+  return LinearToSink::apply(x, sink->leaf(), deterministic, trained);
 }
 
 Tensor Weight::linear_to_float32(const Tensor& x, bool deterministic) const {

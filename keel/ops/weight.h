@@ -56,9 +56,8 @@ class Weight {
   /// Embedding lookup of indices [N] int64. Row `padding` gets no gradient; -1: none.
   Tensor embed(const Tensor& indices, int64_t padding) const;
 
-  /// x W^T + b for x [N, in] and a weight [out, in], in the weight's dtype. On a GPU the GEMM of a bf16 or fp16
-  /// weight's gradient accumulates directly into the sink. With a bias, unless `deterministic`, the gradient is
-  /// computed in the weight's dtype and then added. `deterministic`: uses deterministic_linear().
+  /// x W^T + b for x [N, in] and a weight [out, in], in the weight's dtype. The GEMM of a bf16 or fp16 weight's
+  /// gradient accumulates directly into the sink, in float32. `deterministic`: uses deterministic_linear().
   Tensor linear(const Tensor& x, const Weight& bias = {}, bool deterministic = false) const;
   /// x W^T with a float32 result, without gradients. A GPU multiplies bf16 and fp16 directly; a CPU converts them
   /// first.

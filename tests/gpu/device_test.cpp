@@ -20,6 +20,7 @@
 #include "keel/train/update/token_advantages.h"
 #include "tests/support/errors.h"
 #include "tests/support/hard_logits.h"
+#include "tests/support/linear_gradient_case.h"
 #include "tests/support/tensors.h"
 
 namespace keel {
@@ -290,6 +291,8 @@ TEST(Network, HasFloat32GradientsUpToRoundingInLowPrecision) {
     }
   }
 }
+
+TEST(Weight, GradientsOfLinearLayersAreNotRounded) { expect_float32_gradients_of_linear_layers(open_device("cuda")); }
 
 TEST(Training, IsBitwiseReproducibleWithRunDeterministic) {
   const TrainingCase given;

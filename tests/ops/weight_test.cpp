@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "keel/ops/lm_head.h"
+#include "tests/support/linear_gradient_case.h"
 #include "tests/support/tensors.h"
 
 namespace keel {
@@ -25,6 +26,8 @@ TEST(Weight, AccumulatesGradientsInFloat32) {
     EXPECT_EQ(gradients.sums()[0].item<double>(), 1 + small);
   }
 }
+
+TEST(Weight, GradientsOfLinearLayersAreNotRounded) { expect_float32_gradients_of_linear_layers(at::kCPU); }
 
 TEST(Weight, GetsGradientsWhileASinkExistsAndAutogradIsEnabled) {
   const Weight weight(at::ones({2, 2}));

@@ -37,9 +37,7 @@ Tensor Linear::operator()(const Tensor& input, bool deterministic, const Dropout
   const Tensor x = lora_a.defined() && dropout.probability > 0 ? apply_dropout(input, dropout) : input;
   const Tensor y = weight.linear(input, bias, deterministic);
   if (!lora_a.defined()) return y;
-  const Tensor added = deterministic ? lora_b.linear(lora_a.linear(x, {}, deterministic), {}, deterministic)
-                                     : at::linear(at::linear(x, lora_a.forward()), lora_b.forward());
-  return y + added * lora_scale;
+  return y + lora_b.linear(lora_a.linear(x, {}, deterministic), {}, deterministic) * lora_scale;
 }
 
 Tensor Linear::merged_weight(const MasterWeights& masters) const {

@@ -102,7 +102,9 @@ ExitCode study_command(const StudyArguments& arguments) {
 
   const std::filesystem::path& folder = study_folder.path();
   const std::vector<VariantSummary> variants = summarize(study, result.outcomes, result.failed);
-  const std::string table = markdown_table(study, variants);
+  std::string table = markdown_table(study, variants);
+  if (const std::string comparisons = comparison_table(study, result.outcomes); !comparisons.empty())
+    table += "\n" + comparisons;
   write_atomically(folder / "table.md", table);
   write_atomically(folder / "table.csv", csv_table(study, variants));
   write_atomically(folder / "runs.csv", outcomes_csv(result.outcomes));

@@ -186,7 +186,7 @@ void set_bounds(Import& r, const std::string& mode) {
       refuse_value(r, clip, "verl uses clip_ratio_low and clip_ratio_high instead", r.text(key), "set " + key);
     r.set("objective.delta_" + side, r.value(is_shared ? clip : key), is_shared ? clip : key);
   }
-  if (is_dppo && !r.value(dual).is_null()) r.set("objective.ratio_cap", r.value(dual), dual);
+  if (is_dppo) r.set("objective.ratio_cap", r.value(dual).is_null() ? Json("none") : r.value(dual), dual);
   if (mode == "vanilla" && !r.value(dual).is_null())
     r.set("objective.parameters", Json::array({assignment("dual", dual)}), dual, "the dual clip");
   if (mode == "sapo")

@@ -47,7 +47,7 @@ void set_number(Method& method, const char* option, const std::string& parameter
   if (!has_number_parameter(method.region, parameter))
     fail(ExitCode::kBadConfiguration, "objective.", option, " is ", *value, ", but the method ", method.name,
          " has no parameter \"", parameter, "\"", unused_key_hint(method, option, *value));
-  set_from_key(method, option, parameter, *value);
+  set_from_key(method, option, parameter, std::isinf(*value) ? Json("none") : Json(*value));
 }
 
 /// Sets the only threshold of the region, or both of its thresholds.
@@ -212,10 +212,11 @@ void ObjectiveOptions::describe(OptionTable& table) {
             "Log-probs that the trust region compares the policy with: those of the sampler, or those that the "
             "trainer recomputes; null means the default of the method.",
             one_of({"behavior", "recomputed"}));
-  table.add("ratio_cap", ratio_cap, "Upper bound of the importance ratio; null means the default of the method.",
-            above(0));
+  table.add("ratio_cap", ratio_cap,
+            "Upper bound of the importance ratio, or none for no bound; null means the default of the method.",
+            above(0).or_none());
   table.add("parameters", parameters,
-            "Other parameters of the method, each as name=value; the value null means no limit. target_kept=0.99 "
+            "Other parameters of the method, each as name=value; the value none means no limit. target_kept=0.99 "
             "adapts the thresholds after each step so that this fraction of tokens stays inside the trust region.");
   table.add("advantage", advantage,
             "Advantage estimator; null means the default of the method. gae needs a critic (critic.body).",

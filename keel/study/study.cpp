@@ -155,6 +155,15 @@ void StudyOptions::describe(OptionTable& t) {
   t.add("baseline", baseline, "Variant that the others are compared with, seed by seed. Empty: the first.");
   t.add("measures", measures,
         "Metrics, such as trust_region/masked, whose mean over the last steps is added to the tables.");
+  t.add("comparisons", comparisons,
+        "Pairs of variants, each \"A vs B\", that are tested seed by seed; p-values are corrected for their number.");
+}
+
+std::pair<std::string, std::string> compared_variants(const std::string& comparison) {
+  constexpr std::string_view kSeparator = " vs ";
+  const size_t end = comparison.find(kSeparator);
+  if (end == std::string::npos) return {comparison, ""};
+  return {comparison.substr(0, end), comparison.substr(end + kSeparator.size())};
 }
 
 std::optional<ConfigTree> read_base_file(const ConfigTree& tree) {
@@ -203,6 +212,12 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
   if (!std::ranges::count(variant_names, study.options.baseline))
     fail(ExitCode::kBadConfiguration, location_of(tree, "study.baseline"), ": study.baseline: got ",
          study.options.baseline, ", expected one of the variants ", joined(variant_names));
+  for (const std::string& comparison : study.options.comparisons) {
+    const auto [variant, other] = compared_variants(comparison);
+    if (!std::ranges::count(variant_names, variant) || !std::ranges::count(variant_names, other) || variant == other)
+      fail(ExitCode::kBadConfiguration, location_of(tree, "study.comparisons"), ": study.comparisons: got \"",
+           comparison, "\", expected \"A vs B\" with two of the variants ", joined(variant_names));
+  }
   return study;
 }
 

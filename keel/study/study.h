@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "keel/core/options/options.h"
@@ -19,7 +20,7 @@ struct StudyOptions {
   int64_t last = 20;
   bool keep_checkpoints = true;
   std::string baseline;
-  std::vector<std::string> measures;
+  std::vector<std::string> measures, comparisons;
 
   void describe(OptionTable& t);
 };
@@ -38,6 +39,9 @@ struct Study {
   std::vector<Variant> variants;   // in the file's order
   std::vector<std::string> notes;  // about ignored settings of the base file
 };
+
+/// Returns the two variants of a comparison, "A vs B".
+std::pair<std::string, std::string> compared_variants(const std::string& comparison);
 
 /// Reads the base configuration if `base` is the name of a file.
 std::optional<ConfigTree> read_base_file(const ConfigTree& tree);

@@ -124,6 +124,7 @@ std::string study_curves(const Study& study, const std::vector<Outcome>& outcome
 
 std::string study_page(const Study& study, const std::vector<VariantSummary>& variants,
                        const std::vector<Outcome>& outcomes) {
+  const std::string comparisons = comparison_table(study, outcomes);
   return "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
          "content=\"width=device-width\"><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
          "style-src 'unsafe-inline'\"><title>" +
@@ -131,8 +132,8 @@ std::string study_page(const Study& study, const std::vector<VariantSummary>& va
          "</h1><p>Means over seeds with 95 % intervals; collapsed: runs that fell below half of their best five "
          "steps and stayed there. The curves show the mean reward per step: each run faintly, collapsed runs in "
          "another colour, and the mean of the variant.</p>" +
-         html_table(markdown_table(study, variants)) + "<figure>" + study_curves(study, outcomes) +
-         "</figure></body></html>\n";
+         html_table(markdown_table(study, variants)) + (comparisons.empty() ? "" : html_table(comparisons)) +
+         "<figure>" + study_curves(study, outcomes) + "</figure></body></html>\n";
 }
 
 }  // namespace keel

@@ -157,6 +157,36 @@ std::string csv_table(const Study& study, const std::vector<VariantSummary>& var
   return table;
 }
 
+std::string comparison_table(const Study& study, const std::vector<Outcome>& outcomes) {
+  std::map<std::pair<std::string, uint64_t>, const Outcome*> runs;  // by variant and seed
+  for (const Outcome& outcome : outcomes) runs[{outcome.variant, outcome.seed}] = &outcome;
+  std::vector<std::vector<std::string>> rows = {{"comparison", "measure", "seeds", "difference", "p", "p, corrected"}};
+  std::vector<double> p_values;
+  for (const std::string& comparison : study.options.comparisons) {
+    const auto [variant, other] = compared_variants(comparison);
+    for (const char* name : {measure::kEarly, measure::kFinal, measure::kAfter}) {
+      std::vector<double> differences;
+      for (const Outcome& outcome : outcomes) {
+        const auto found = runs.find({other, outcome.seed});
+        if (outcome.variant != variant || found == runs.end()) continue;
+        const auto value = outcome.measures.find(name), other_value = found->second->measures.find(name);
+        if (value != outcome.measures.end() && other_value != found->second->measures.end())
+          differences.push_back(value->second - other_value->second);
+      }
+      if (differences.size() < 2) continue;
+      const Moments moments = moments_of(differences);
+      const double error = moments.deviation / std::sqrt(static_cast<double>(differences.size()));
+      p_values.push_back(paired_test(differences));
+      rows.push_back({comparison, name, std::to_string(differences.size()),
+                      format_cell(moments.mean) + " +- " + format_cell(error), format_number(p_values.back(), 2)});
+    }
+  }
+  if (p_values.empty()) return "";
+  const std::vector<double> corrected = holm_corrected(p_values);
+  for (size_t i = 0; i < corrected.size(); ++i) rows[i + 1].push_back(format_number(corrected[i], 2));
+  return format_table(rows);
+}
+
 StudyComparison compare(const std::vector<Outcome>& ours, const std::vector<Outcome>& theirs,
                         const std::vector<std::string>& measures) {
   struct Test {

@@ -36,6 +36,10 @@ std::vector<std::string> table_measures(const Study& study);
 std::string markdown_table(const Study& study, const std::vector<VariantSummary>& variants);
 std::string csv_table(const Study& study, const std::vector<VariantSummary>& variants);
 
+/// Returns the Markdown table of study.comparisons, a row per pair of variants and measure: the mean difference over
+/// the seeds of both, and its p-value by a paired t-test, with Holm's correction. Empty without comparisons.
+std::string comparison_table(const Study& study, const std::vector<Outcome>& outcomes);
+
 /// Returns the reward curves of all variants as an SVG file.
 std::string study_curves(const Study& study, const std::vector<Outcome>& outcomes);
 

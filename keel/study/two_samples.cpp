@@ -51,6 +51,14 @@ double welch_test(std::span<const double> one, std::span<const double> other) {
   return incomplete_beta(degrees_of_freedom / 2, 0.5, degrees_of_freedom / (degrees_of_freedom + t * t));
 }
 
+double paired_test(std::span<const double> differences) {
+  const Moments moments = moments_of(differences);
+  if (moments.deviation == 0) return moments.mean == 0 ? 1 : 0;
+  const auto count = static_cast<double>(differences.size());
+  const double t = moments.mean / moments.deviation * std::sqrt(count);
+  return incomplete_beta((count - 1) / 2, 0.5, (count - 1) / (count - 1 + t * t));
+}
+
 double fisher_test(int64_t successes, int64_t count, int64_t other_successes, int64_t other_count) {
   const int64_t total = successes + other_successes;
   const auto log_choose = [](int64_t n, int64_t k) {

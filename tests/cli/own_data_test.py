@@ -41,7 +41,7 @@ class OwnData(own_files.Test):
         header = page[page.index("<header>"):page.index("</header>")]
         for fact in (f"model <b>{self.model}</b>", f"data <b>{self.data}</b>", "family <b>llama</b>", "hidden size <b>16</b>",
                      f"reward <b>python:{self.reward}:compute_score, stopped</b>", "method <b>dppo_tv</b>",
-                     "low threshold <b>0.15</b>", "high threshold <b>0.15</b>"):
+                     "low threshold <b>0.2</b>", "high threshold <b>0.2</b>"):
             self.assertIn(fact, header)
         self.assertNotIn("chains", header)
         self.assertIn("<h3>Reward functions</h3>", page)
@@ -54,7 +54,7 @@ class OwnData(own_files.Test):
         self.assertEqual([path for path, value in used.items() if value in (None, "", [])], [])
         self.assertEqual([path for path in used if path.split(".")[0] in ("task", "sft", "critic", "lora")], [])
         # The method's thresholds; 3 prompts x 2 samples; 128 positions minus 8 new tokens.
-        expected = {"objective.delta_low": 0.15, "objective.delta_high": 0.15, "train.sequences_per_update": 6,
+        expected = {"objective.delta_low": 0.2, "objective.delta_high": 0.2, "objective.ratio_cap": 5, "train.sequences_per_update": 6,
                     "rollout.max_new_tokens": 8, "data.max_prompt_tokens": 120, "model.hidden_size": 16}
         self.assertEqual({path: used[path] for path in expected}, expected)
         self.assert_exit(support.keel("report", self.folder / "run"), 0)

@@ -3,6 +3,7 @@
 import csv
 import fcntl
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -31,7 +32,8 @@ class StudyTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.study = {
-            "study": {"seeds": 2, "dir": str(self.folder / "out"), "measures": ["policy/entropy"]},
+            "study": {"seeds": 2, "dir": str(self.folder / "out"), "measures": ["policy/entropy"],
+                      "comparisons": ["grpo vs dppo_tv"]},
             "base": nested(SMALL | {"model.layers": 1}),
             "sizes": {"long": {"train": {"steps": 6}}},
             "variants": {"dppo_tv": {"objective": {"method": "dppo_tv"}}, "grpo": {"objective": {"method": "grpo"}}},
@@ -73,6 +75,13 @@ class StudyTest(unittest.TestCase):
             cell = next(row for row in self.rows("table.csv") if (row["variant"], row["measure"]) == ("grpo", f"{name}_less_dppo_tv"))
             self.assertAlmostEqual(float(cell["mean"]), statistics.mean(differences), places=7)
             self.assertIn(f"{name} minus dppo_tv", (out / "table.md").read_text())
+            # A paired t-test with one degree of freedom.
+            mean, error = statistics.mean(differences), abs(differences[0] - differences[1]) / 2
+            p = 1 - 2 / math.pi * math.atan(abs(mean) / error) if error > 0 else float(mean == 0)
+            line = next(line for line in (out / "table.md").read_text().splitlines() if line.startswith("| grpo vs dppo_tv") and f"| {name} " in line)
+            cells = [cell.strip() for cell in line.split("|")[1:-1]]
+            self.assertEqual(cells[2:4], ["2", f"{mean:.3f} +- {error:.3f}".replace("-0.000", "0.000")])
+            self.assertAlmostEqual(float(cells[4]), p, delta=0.01)
         # Both variants of a seed started from the same network, which was trained once.
         self.assertEqual(sorted(path.name for path in (out / "runs").glob("warm-up*")), ["warm-up-0", "warm-up-1"])
         before = {row["variant"]: row["eval_before"] for row in rows if row["seed"] == "0"}
@@ -421,6 +430,7 @@ class StudyTest(unittest.TestCase):
         refused(lambda s: s["study"].update(seed=3), "seeds")
         refused(lambda s: s["study"].update(seeds=0), "at least 1")
         refused(lambda s: s["study"].update(baseline="ppo"), "study.baseline", "grpo")
+        refused(lambda s: s["study"].update(comparisons=["grpo vs ppo"]), "study.comparisons", "grpo vs ppo", "dppo_tv")
         refused(lambda s: s["variants"].update({"up/above": {}}), "folder")
         refused(lambda s: s["variants"].update({"warm-up": {}}), "choose another")
         refused(lambda s: s["base"]["run"].update(seed=3), "run.seed", "study.first_seed")

@@ -89,7 +89,7 @@ class Columns(Recorded):
                     "entropy_coefficient": -0.1}
         self.assertEqual({key: metadata[key] for key in expected}, expected)
         self.assertEqual({key: metadata["parameters"][key] for key in ("low", "high")}, {"low": 0.02, "high": 0.02})
-        self.assertIsNone(metadata["parameters"]["ratio_cap"])  # no limit
+        self.assertEqual(metadata["parameters"]["ratio_cap"], 5)
         # The texts of its prompts, as samples.jsonl has them.
         self.assertEqual(set(map(int, metadata["prompts"])), set(pyarrow.parquet.read_table(files(run)[0])["prompt"].to_pylist()))
         shown = {row["prompt"] for row in read_jsonl(run / "samples.jsonl") if row["step"] == WARM_UP + 1 and row["phase"] == "rl"}

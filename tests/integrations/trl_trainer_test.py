@@ -284,7 +284,7 @@ def unsupported_settings_are_refused_before_the_first_step():
         ({}, {"rollout_func": short}, "expected one for each"),
         ({"loss_type": "cispo"}, {}, "it selects a loss in TRL"),
         ({"importance_sampling_level": "sequence"}, {}, "method='gspo'"),
-        ({"epsilon_high": 0.28}, {}, "set its thresholds in parameters: {'low': 0.15"),
+        ({"epsilon_high": 0.28}, {}, "set its thresholds in parameters: {'low': 0.2"),
         ({"epsilon": 0.1}, {"method": "ppo", "parameters": {"low": 0.2}}, "keep one of them"),
         ({"delta": 4.0}, {"method": "ppo"}, "'dual'"),
         ({"off_policy_mask_threshold": 0.1}, {}, "ds_v32"),

@@ -72,7 +72,7 @@ def actor_config(loss):
     if loss.startswith("keel_"):
         section, clip = keel.verl.PolicyLoss(loss_mode=loss, run=RUN), {}
     else:
-        section, clip = PolicyLossConfig(loss_mode=loss), dict(clip_ratio_low=0.15, clip_ratio_high=0.15, clip_ratio_c=1e30)
+        section, clip = PolicyLossConfig(loss_mode=loss), dict(clip_ratio_low=0.2, clip_ratio_high=0.2, clip_ratio_c=5.0)
     return ActorConfig(strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=2, policy_loss=section, **clip)
 
 

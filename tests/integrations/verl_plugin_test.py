@@ -103,9 +103,10 @@ def verls(loss, low, high, cap=OFF):
 
 
 PAIRS = (
-    (verls("dppo_tv", 0.15, 0.15), keel_actor("dppo_tv"), True),
+    (verls("dppo_tv", 0.2, 0.2, 5.0), keel_actor("dppo_tv"), True),
+    (verls("dppo_tv", 0.15, 0.15), keel_actor("dppo_tv", {"low": 0.15, "high": 0.15, "ratio_cap": "none"}), True),
     (verls("dppo_tv", 0.05, 0.2, 3.0), keel_actor("dppo_tv", {"low": 0.05, "high": 0.2, "ratio_cap": 3.0}), True),
-    (verls("dppo_kl", 0.05, 0.05), keel_actor("dppo_kl"), True),
+    (verls("dppo_kl", 0.05, 0.05, 5.0), keel_actor("dppo_kl"), True),
     (verls("vanilla", 0.2, 0.2), keel_actor("grpo"), False),
     (verls("vanilla", 0.2, 0.28, 10.0), keel_actor("ppo", {"low": 0.2, "high": 0.28, "dual": 10.0}), False),
 )
@@ -256,7 +257,7 @@ def the_actors_loss_calls_the_keel_method():
         loss, metrics = ppo_loss(config=config, model_output={"log_probs": whole}, data=data)
         return loss.detach(), torch.autograd.grad(loss, logp)[0], metrics
 
-    their_loss, want, _ = losses(verls("dppo_tv", 0.15, 0.15))
+    their_loss, want, _ = losses(verls("dppo_tv", 0.2, 0.2, 5.0))
     loss, got, metrics = losses(keel_actor("dppo_tv"))
     assert relative(got, want) <= 1e-12 and relative(loss, their_loss) <= 1e-12
     for name in ("trust_region/masked", "actor/pg_clipfrac", "actor/pg_loss"):
@@ -311,7 +312,7 @@ def one_override_selects_the_settings_of_the_paper():
     assert config.algorithm.adv_estimator == "grpo" and not config.algorithm.norm_adv_by_std_in_grpo
     batch = random_batch(1, 0.3)
     made.global_batch_info.update(loss_scale_factor=made.loss_scale_factor)
-    theirs = verls("dppo_tv", 0.15, 0.15)  # without truncation: verl's default is 3
+    theirs = verls("dppo_tv", 0.2, 0.2, 5.0)  # the paper's cap: verl's default is 3
     theirs.global_batch_info.update(loss_scale_factor=8192)
     assert relative(gradient(made, batch, made.loss_agg_mode)[1], gradient(theirs, batch, made.loss_agg_mode)[1]) <= 1e-12
     for row in ("dppo_kl", "drpo"):
@@ -331,9 +332,9 @@ def verl_accepts_the_configuration_of_the_example():
 
 
 def parameters_reach_the_method():
-    _, made = composed("+keel=dppo_tv", f"+{LOSS}.parameters.high=0.02", f"+{LOSS}.parameters.ratio_cap=5")
+    _, made = composed("+keel=dppo_tv", f"+{LOSS}.parameters.high=0.02", f"+{LOSS}.parameters.ratio_cap=3")
     batch = random_batch(1, 0.3)
-    assert relative(gradient(made, batch)[1], gradient(verls("dppo_tv", 0.15, 0.02, 5.0), batch)[1]) <= 1e-12
+    assert relative(gradient(made, batch)[1], gradient(verls("dppo_tv", 0.2, 0.02, 3.0), batch)[1]) <= 1e-12
     _, made = composed("+keel=row", f"{LOSS}.loss_mode=keel_cispo")
     assert made.policy_loss.loss_mode == "keel_cispo" and made.loss_agg_mode == "token-mean"
     _, made = composed(*MINIRL)

@@ -53,10 +53,12 @@ TEST(Methods, UseAdvantagesAndAggregationsThatExist) {
 
 TEST(Methods, HaveTheThresholdsOfThePapers) {
   const auto of = [](const char* name) { return parameter_map(make_region(name, Json::object())); };
-  EXPECT_EQ(of("dppo_tv").at("low"), 0.15);  // arXiv 2602.04879, appendix C
-  EXPECT_EQ(of("dppo_tv").at("high"), 0.15);
+  EXPECT_EQ(of("dppo_tv").at("low"), 0.2);  // arXiv 2602.04879, table of section 7
+  EXPECT_EQ(of("dppo_tv").at("high"), 0.2);
+  EXPECT_EQ(of("dppo_tv").at("ratio_cap"), 5);
   EXPECT_EQ(of("dppo_kl").at("low"), 0.05);
   EXPECT_EQ(of("dppo_kl").at("high"), 0.05);
+  EXPECT_EQ(of("dppo_kl").at("ratio_cap"), 5);
   EXPECT_EQ(of("grpo").at("high"), 0.2);  // arXiv 1707.06347, table 1
   EXPECT_EQ(of("grpo_clip_higher").at("low"), 0.2);
   EXPECT_EQ(of("grpo_clip_higher").at("high"), 0.28);  // arXiv 2503.14476, section 4.1
@@ -116,14 +118,15 @@ TEST(MakeObjective, RejectsAParameterThatTheMethodDoesNotHave) {
   EXPECT_GE(refused, 4);  // gspo and spo have no ratio_cap, pg_is has no thresholds
 }
 
-TEST(MakeObjective, AcceptsEnumNamesAndNullAsParameterValues) {
+TEST(MakeObjective, AcceptsEnumNamesNoneAndNullAsParameterValues) {
   ObjectiveOptions options{.method = "dppo_tv"};
-  options.parameters = {" divergence = binary_kl", "high=null"};
+  options.parameters = {" divergence = binary_kl", "high=null", "C=none"};
   const Objective objective = make_objective(options, 1);
   const Dppo& region = std::get<Dppo>(objective.method.region);
   EXPECT_EQ(region.divergence, Divergence::kBinaryKl);
   EXPECT_EQ(region.high, kUnlimited);
-  EXPECT_EQ(region.low, 0.15);
+  EXPECT_EQ(region.ratio_cap, kUnlimited);
+  EXPECT_EQ(region.low, 0.2);
   options.parameters = {"low=0.1", "low=0.2"};
   EXPECT_THAT(error_of(2, [&] { make_objective(options, 1); }), HasSubstr("keep one"));
   for (const char* wrong :
@@ -219,11 +222,11 @@ TEST(MakeObjective, RejectsContradictoryParametersAndNamesTheKey) {
       {by_name("dppo_topk_tv", {"k=0"}), {"objective.parameters", "k", "from 1 to 128"}},
       {by_name("dppo_topk_tv", {"k=129"}), {"objective.parameters", "129", "from 1 to 128"}},
       {by_name("drpo_topk_kl", {"k=2.5"}), {"objective.parameters", "2.5", "whole number"}},
-      {by_name("dppo_topk_tv", {"k=null"}), {"objective.parameters", "null", "whole number"}},
+      {by_name("dppo_topk_tv", {"k=null"}), {"objective.parameters", "none", "whole number"}},
       {by_name("grpo_relax_low", {"alpha=1.5"}), {"objective.parameters", "alpha", "from 0 to 1"}},
       {by_name("dro", {"beta=1e300"}), {"objective.parameters", "beta", "1e+300", "to 1e20"}},
       {with_anchor("dppo_topk_kl"), {"objective.anchor", "topk_kl", "binary_tv"}},
-      {{.method = "dppo_tv", .delta = 2.0}, {"objective.delta", "low is 2", "at most 1", "null"}},
+      {{.method = "dppo_tv", .delta = 2.0}, {"objective.delta", "low is 2", "at most 1", "none"}},
       {{.method = "dppo_tv", .delta_high = 1.5}, {"objective.delta_high", "high is 1.5", "at most 1"}},
       {{.method = "minimal_mask", .delta = 2.0}, {"objective.delta", "at most 1"}},
       {{.method = "drpo", .delta = 1e300}, {"objective.delta", "1e+300", "1e-20 to 1e20"}},

@@ -35,7 +35,7 @@ def a_hand_computed_case():
     assert tight.coefficient.item() == 0 and not tight.keep.item() and tight.outside.item()
     soft = keel.token_coefficients("drpo", {"delta": 0.5}, **inputs)
     assert abs(soft.coefficient.item() - 3.0 * (1 - 0.25 / 0.5)) < 1e-12 and soft.keep.item()
-    assert "dppo_tv" in keel.methods() and keel.methods()["dppo_tv"]["parameters"]["low"] == 0.15
+    assert "dppo_tv" in keel.methods() and keel.methods()["dppo_tv"]["parameters"]["low"] == 0.2
 
 
 def the_gradient_of_the_loss_is_the_coefficient():

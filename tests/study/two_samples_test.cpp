@@ -1,4 +1,4 @@
-// Expected values are from scipy 1.17 (stats.ttest_ind without equal variances, stats.fisher_exact).
+// Expected values are from scipy 1.17 (stats.ttest_ind without equal variances, stats.ttest_rel, stats.fisher_exact).
 
 #include "keel/study/two_samples.h"
 
@@ -34,6 +34,13 @@ TEST(WelchTest, DoesNotDependOnTheUnit) {
                 0.05602564994897198, 1e-12);
   EXPECT_NEAR(welch_test(std::vector<double>{-1.6e308, -1.7e308}, std::vector<double>{1.6e308, 1.7e308}),
               0.0004588208546185905, 1e-12);
+}
+
+TEST(PairedTest, MatchesScipy) {
+  EXPECT_NEAR(paired_test(std::vector<double>{-1.2, -2.4, -1.3, -1.3, 0.0, -1.0, -1.8, -0.8, -4.6, -1.4}),
+              0.002832890197384273, 1e-12);
+  EXPECT_EQ(paired_test(std::vector<double>{0, 0}), 1);
+  EXPECT_EQ(paired_test(std::vector<double>{0.5, 0.5, 0.5}), 0);
 }
 
 TEST(FisherTest, MatchesScipy) {

@@ -60,6 +60,12 @@ Limits Limits::not_empty() const {
   return limits;
 }
 
+Limits Limits::or_none() const {
+  Limits limits = *this;
+  limits.allow_none_ = true;
+  return limits;
+}
+
 Limits Limits::of_elements() const {
   Limits limits = *this;
   limits.not_empty_ = false;
@@ -86,6 +92,7 @@ std::string Limits::bounds_text() const {
   if (lower_) text = (lower_->included ? "at least " : "above ") + number_text(lower_->value);
   if (lower_ && upper_) text += " and ";
   if (upper_) text += (upper_->included ? "at most " : "below ") + number_text(upper_->value);
+  if (allow_none_) text += ", none (no limit)";
   return text;
 }
 

@@ -26,6 +26,8 @@ class Limits {
   Limits below(double bound) const;
   Limits one_of(std::vector<std::string> choices) const;
   Limits not_empty() const;
+  /// Accepts the word none for an infinite number.
+  Limits or_none() const;
 
   /// Returns the limits of each element of a list with these limits.
   Limits of_elements() const;
@@ -40,6 +42,7 @@ class Limits {
   bool has_bounds() const { return lower_ || upper_; }
   bool has_lower_bound() const { return lower_.has_value(); }
   bool is_not_empty() const { return not_empty_; }
+  bool allow_none() const { return allow_none_; }
   const std::vector<std::string>& choices() const { return choices_; }
 
   /// Returns "above 0 and at most 100"; empty without bounds.
@@ -55,7 +58,7 @@ class Limits {
   };
   std::optional<Bound> lower_, upper_;
   std::vector<std::string> choices_;
-  bool not_empty_ = false;
+  bool not_empty_ = false, allow_none_ = false;
 };
 
 Limits at_least(double bound, std::string reason = "");

@@ -145,12 +145,13 @@ std::optional<T> integer_value(const Json& value) {
 }
 
 template <class T>
-std::optional<T> typed_value(const Json& value) {
+std::optional<T> typed_value(const Json& value, const Limits& limits) {
   if constexpr (std::is_same_v<T, bool>) {
     if (value.is_boolean()) return value.get<bool>();
   } else if constexpr (kIsString<T>) {
     if (value.is_string()) return value.get<std::string>();
   } else if constexpr (std::is_same_v<T, double>) {
+    if (limits.allow_none() && value == "none") return std::numeric_limits<double>::infinity();
     if (value.is_number() && std::isfinite(value.get<double>())) return value.get<double>();
   } else {
     return integer_value<T>(value);
@@ -193,10 +194,18 @@ Converted<T> convert(const Json& value, const Limits& limits) {
     }
     return list;
   } else {
-    std::optional<T> typed = typed_value<T>(value);
+    std::optional<T> typed = typed_value<T>(value, limits);
     if (!typed || !within_limits(*typed, limits)) return make_problem<T>(value, limits);
     return std::move(*typed);
   }
+}
+
+/// Writes an infinite number as none.
+template <class T>
+Json json_value(const T& value) {
+  if constexpr (std::is_same_v<T, double>)
+    if (std::isinf(value)) return "none";
+  return value;
 }
 
 std::string type_name(const Json& value) {
@@ -213,8 +222,8 @@ Json read_target(const OptionTarget& target) {
   return std::visit(
       [](const auto* variable) -> Json {
         using T = std::remove_cvref_t<decltype(*variable)>;
-        if constexpr (kIsOptional<T>) return *variable ? Json(**variable) : Json(nullptr);
-        if constexpr (!kIsOptional<T>) return *variable;
+        if constexpr (kIsOptional<T>) return *variable ? json_value(**variable) : Json(nullptr);
+        if constexpr (!kIsOptional<T>) return json_value(*variable);
       },
       target);
 }

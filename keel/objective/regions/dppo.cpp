@@ -46,26 +46,25 @@ TokenDecision Ipo::operator()(const LossInputs& p) const {
 }
 
 TokenDecision PrimeRlDefault::operator()(const LossInputs& p) const {
-  return add_log_ratio_penalty(Dppo{.low = low, .high = high}(p), p, tau);
+  return add_log_ratio_penalty(Dppo{.low = low, .high = high, .ratio_cap = kUnlimited}(p), p, tau);
 }
 
 std::vector<MethodRow<DppoFamily>> dppo_rows() {
-  const auto thresholds = [](double both, Divergence divergence) {
-    return Dppo{.low = both, .high = both, .divergence = divergence};
-  };
+  const auto total_variation = [](Divergence divergence) { return Dppo{.divergence = divergence}; };
+  const auto kl = [](Divergence divergence) { return Dppo{.low = 0.05, .high = 0.05, .divergence = divergence}; };
   return {
       dppo_row("dppo_tv", "A mask on the total variation to the sampling policy, estimated from the sampled token.",
-               "|pi - mu|", thresholds(0.15, Divergence::kBinaryTv)),
+               "|pi - mu|", total_variation(Divergence::kBinaryTv)),
       dppo_row("dppo_kl", "A mask on the KL divergence to the sampling policy, estimated from the sampled token.",
-               "KL(mu||pi)", thresholds(0.05, Divergence::kBinaryKl)),
+               "KL(mu||pi)", kl(Divergence::kBinaryKl)),
       dppo_row("dppo_topk_tv", "A mask on the total variation over the sampler's most likely tokens.",
-               "TV over TopK(mu), the sampled token and the rest", thresholds(0.2, Divergence::kTopKTv)),
+               "TV over TopK(mu), the sampled token and the rest", total_variation(Divergence::kTopKTv)),
       dppo_row("dppo_topk_kl", "A mask on the KL divergence over the sampler's most likely tokens.",
-               "KL(mu||pi) over TopK(mu), the sampled token and the rest", thresholds(0.05, Divergence::kTopKKl)),
+               "KL(mu||pi) over TopK(mu), the sampled token and the rest", kl(Divergence::kTopKKl)),
       dppo_row("dppo_full_tv", "A mask on the exact total variation to the sampling policy.", "TV over the vocabulary",
-               thresholds(0.2, Divergence::kFullTv)),
+               total_variation(Divergence::kFullTv)),
       dppo_row("dppo_full_kl", "A mask on the exact KL divergence to the sampling policy.",
-               "KL(mu||pi) over the vocabulary", thresholds(0.05, Divergence::kFullKl)),
+               "KL(mu||pi) over the vocabulary", kl(Divergence::kFullKl)),
       {.name = "minimal_mask",
        .summary = "Blocks only negative updates of tokens that have already lost much probability.",
        .equation = "g = min(r, ratio_cap) A; blocked: A < 0 and mu - pi >= delta",

@@ -40,7 +40,7 @@ TokenDecision Drpo::operator()(const LossInputs& p) const {
   const Tensor log_ratio = p.logp - p.behavior_logp;
   const Tensor relative_change = -at::expm1(-log_ratio.abs());  // |pi - mu|/max(pi, mu)
   const Tensor step = log_ratio.sign() * (binary + relative_change * (distance - binary).clamp_min(0));
-  TokenDecision decision = quadratic_penalty(p, importance_ratio(p), step, delta);
+  TokenDecision decision = quadratic_penalty(p, capped_ratio(p, ratio_cap), step, delta);
   // Even where pi = mu for the token, the rest of its distribution can have changed.
   decision.divergence = distance;
   decision.outside = distance > delta;
@@ -48,7 +48,7 @@ TokenDecision Drpo::operator()(const LossInputs& p) const {
 }
 
 TokenDecision MaskDrpo::operator()(const LossInputs& p) const {
-  const ClampedTensor ratio = importance_ratio(p);
+  const ClampedTensor ratio = capped_ratio(p, ratio_cap);
   TokenDecision decision = quadratic_penalty(p, ratio, probability_difference(p.logp, p.behavior_logp), delta);
   decision.coefficient = at::where(decision.outside, decision.coefficient, ratio.value * p.advantages);
   return decision;
@@ -56,17 +56,18 @@ TokenDecision MaskDrpo::operator()(const LossInputs& p) const {
 
 TokenDecision DrpoNoAbsAdvantage::operator()(const LossInputs& p) const {
   const Tensor step = probability_difference(p.logp, p.behavior_logp), distance = step.abs();
-  const auto [ratio, clamps] = importance_ratio(p);
+  const auto [ratio, clamps] = capped_ratio(p, ratio_cap);
   return no_mask(p, {ratio * (p.advantages - step / delta), clamps}, distance, delta, distance > delta);
 }
 
 std::vector<MethodRow<DrpoFamily>> drpo_rows() {
   const std::string general =
-      "g = r A (1 - sign(A) s/delta), s = sign(pi - mu) (B + c (D - B)), c = |pi - mu|/max(pi, mu), B the binary and D "
+      "g = min(r, ratio_cap) A (1 - sign(A) s/delta), s = sign(pi - mu) (B + c (D - B)), c = |pi - mu|/max(pi, mu), B "
+      "the binary and D "
       "the ";
   std::vector<MethodRow<DrpoFamily>> rows{
       drpo_row("drpo", "A weight that falls linearly with the change of probability and changes sign at the boundary.",
-               "g = r A (1 - sign(A)(pi - mu)/delta); nothing is blocked", Drpo{}),
+               "g = min(r, ratio_cap) A (1 - sign(A)(pi - mu)/delta); nothing is blocked", Drpo{}),
       drpo_row("drpo_topk_tv", "DRPO with the total variation over the sampler's most likely tokens.",
                general + "TV over TopK(mu), the sampled token and the rest; nothing is blocked",
                Drpo{.divergence = Divergence::kTopKTv}),
@@ -78,10 +79,12 @@ std::vector<MethodRow<DrpoFamily>> drpo_rows() {
       drpo_row("drpo_full_kl", "DRPO with the exact KL divergence.", general + "full KL(mu||pi); nothing is blocked",
                Drpo{.divergence = Divergence::kFullKl}),
       drpo_row("mask_drpo", "The DRPO weight, but only outside the region.",
-               "g = r A where |pi - mu| <= delta, r A (1 - sign(A)(pi - mu)/delta) beyond; nothing is blocked",
+               "g = w A where |pi - mu| <= delta, w A (1 - sign(A)(pi - mu)/delta) beyond, w = min(r, ratio_cap); "
+               "nothing is "
+               "blocked",
                MaskDrpo{}),
       drpo_row("drpo_no_abs_advantage", "An ablation of DRPO: the penalty does not grow with the advantage.",
-               "g = r (A - (pi - mu)/delta); nothing is blocked", DrpoNoAbsAdvantage{})};
+               "g = min(r, ratio_cap) (A - (pi - mu)/delta); nothing is blocked", DrpoNoAbsAdvantage{})};
   rows.push_back(drpo_row("spo", "A weight that falls linearly with the ratio and changes sign at the boundary.",
                           "g = r A (1 - sign(A)(r - 1)/eps); nothing is blocked", Spo{}));
   rows.back().source = "arXiv 2401.16025";

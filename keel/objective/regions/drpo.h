@@ -25,13 +25,16 @@ struct Spo {
 ///   g = r A (1 - sign(A) s/delta), s = sign(pi - mu) (B + c (D - B)), c = |pi - mu|/max(pi, mu).
 /// |s| is between B and D, and s is 0 where pi = mu, so the weight is continuous there. For the binary total variation
 /// (D = B) it is the published weight. This generalisation is specific to Keel: no paper defines it.
+///
+/// A finite `ratio_cap` replaces the factor r by min(r, ratio_cap), also in MaskDrpo and DrpoNoAbsAdvantage. The paper
+/// has none.
 struct Drpo {
-  double delta = 0.5, k = kDefaultTopK;
+  double delta = 0.5, ratio_cap = kUnlimited, k = kDefaultTopK;
   Divergence divergence = Divergence::kBinaryTv;
   TopKSupport support = TopKSupport::kUnion;
   TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("delta", delta), visitor("k", k, NumberRange::kTopK);
+    visitor("delta", delta), visitor("ratio_cap", ratio_cap), visitor("k", k, NumberRange::kTopK);
     visitor("divergence", divergence), visitor("support", support);
   }
   Requirements requirements() const { return divergence_requirements(divergence, k); }
@@ -40,17 +43,17 @@ struct Drpo {
 
 /// Mask-DRPO: r A where |pi - mu| <= delta, and the DRPO weight outside.
 struct MaskDrpo {
-  double delta = 0.15;
+  double delta = 0.15, ratio_cap = kUnlimited;
   TokenDecision operator()(const LossInputs& inputs) const;
-  void visit(const ParameterVisitor& visitor) { visitor("delta", delta); }
+  void visit(const ParameterVisitor& visitor) { visitor("delta", delta), visitor("ratio_cap", ratio_cap); }
   Requirements requirements() const { return {}; }
 };
 
 /// Ablation of DRPO without |A| in the penalty: g = r (A - (pi - mu)/delta).
 struct DrpoNoAbsAdvantage {
-  double delta = 0.5;
+  double delta = 0.5, ratio_cap = kUnlimited;
   TokenDecision operator()(const LossInputs& inputs) const;
-  void visit(const ParameterVisitor& visitor) { visitor("delta", delta); }
+  void visit(const ParameterVisitor& visitor) { visitor("delta", delta), visitor("ratio_cap", ratio_cap); }
   Requirements requirements() const { return {}; }
 };
 

@@ -46,14 +46,15 @@ Range get_limits(NumberRange range) {
   fail(ExitCode::kInternal, "unknown number range: ", static_cast<int>(range));
 }
 
-/// Parses a number parameter whose value so far is `current`. Null means "no limit"; it is allowed if the range starts
-/// above 0 or the current value is unlimited, but not for a count.
+/// Parses a number parameter whose value so far is `current`. None and null mean "no limit"; they are allowed if the
+/// range starts above 0 or the current value is unlimited, but not for a count.
 double parse_number(const Json& value, NumberRange kind, double current, const std::string& location) {
   const Range range = get_limits(kind);
   const bool count = kind == NumberRange::kTopK, may_be_null = !count && (range.min > 0 || current == kUnlimited);
-  const char* or_null = may_be_null ? ", or null (None) for no limit" : "";
-  if (value.is_null() && may_be_null) return kUnlimited;
-  if (value.is_null()) fail(ExitCode::kBadConfiguration, location, " is null (None); expected ", range.description);
+  const char* or_null = may_be_null ? ", or none for no limit" : "";
+  const bool is_none = value.is_null() || value == "none";
+  if (is_none && may_be_null) return kUnlimited;
+  if (is_none) fail(ExitCode::kBadConfiguration, location, " is none; expected ", range.description);
   if (!value.is_number())
     fail(ExitCode::kBadConfiguration, location, " is ", value.dump(), "; expected ", range.description, or_null);
   const double number = value.get<double>();
@@ -98,7 +99,7 @@ std::optional<InvalidParameter> check_parameters(const TrustRegion& region) {
     if (numbers.at(name) > 1 && numbers.at(name) != kUnlimited)
       return invalid_parameter(name, name, " is ", numbers.at(name),
                                ", but a total variation is at most 1, so no token would be blocked; expected at most "
-                               "1, or null (None) for no limit");
+                               "1, or none for no limit");
   return std::visit(
       [](const auto& r) -> std::optional<InvalidParameter> {
         if constexpr (requires { r.check_parameters(); })

@@ -75,7 +75,7 @@ def with_epsilon(method, parameters, args):
 
 def clips_like_trl(method, parameters):
     """Whether TRL's clip blocks the same tokens as the method, which needs a second bound (`dual`, `ratio_cap`) to be unset."""
-    return method in CLIPS and parameters.get("dual") is None and parameters.get("ratio_cap") is None
+    return method in CLIPS and all(parameters.get(name) in (None, "none") for name in ("dual", "ratio_cap"))
 
 
 def check_arguments(args, method, anchor):

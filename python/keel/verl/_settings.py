@@ -27,7 +27,7 @@ _MAX_WEIGHT = math.exp(20)  # the largest weight verl computes
 class PolicyLoss(PolicyLossConfig):
     """verl's section policy_loss for a Keel method.
 
-    loss_mode: keel_METHOD. parameters: those of the method (`keel methods METHOD`) by name; null means no limit. run: the
+    loss_mode: keel_METHOD. parameters: those of the method (`keel methods METHOD`) by name; none means no limit. run: the
     settings that the start-up check reads, filled in by +keel=... (keel/row.yaml)."""
 
     parameters: dict[str, Any] = field(default_factory=dict)

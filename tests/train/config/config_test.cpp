@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <limits>
 #include <sstream>
 
 #include "keel/core/files/file.h"
@@ -163,6 +164,14 @@ TEST(ConfigConsistency, AMethodRejectsParametersOfOthers) {
   EXPECT_THAT(message, HasSubstr("objective.ratio_cap"));
   EXPECT_THAT(message, HasSubstr("gspo"));
   EXPECT_NO_THROW(load({"objective.method=dppo_tv", "objective.ratio_cap=3"}));
+}
+
+TEST(ConfigConsistency, NoneIsNoRatioCap) {
+  const Config config = load({"objective.ratio_cap=none"}).config;
+  EXPECT_EQ(config.objective.ratio_cap, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(to_json(config).at("objective").at("ratio_cap"), "none");
+  EXPECT_THAT(refusal_of({"objective.ratio_cap=non"}), HasSubstr("a number above 0, none (no limit), or null"));
+  EXPECT_THAT(refusal_of({"objective.delta=none"}), HasSubstr("objective.delta: got \"none\""));
 }
 
 TEST(ConfigConsistency, SettingsWithoutEffectAreErrors) {

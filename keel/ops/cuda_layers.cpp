@@ -147,11 +147,16 @@ RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, d
   return {cos, sin};
 }
 
-Tensor skinny_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool swiglu) {
+Tensor skinny_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const AddedProduct& added,
+                     bool swiglu) {
   Tensor y;
   if (at::GradMode::is_enabled() || x.dim() != 2 || x.stride(1) != 1 || !weight.is_contiguous()) return y;
-  const cuda::GemmArguments gemm{x.const_data_ptr(),      x.size(0),      x.stride(0),   x.size(1),
-                                 weight.const_data_ptr(), weight.size(0), float_type(x), data_or_null(bias)};
+  cuda::GemmArguments gemm{x.const_data_ptr(),      x.size(0),      x.stride(0),   x.size(1),
+                           weight.const_data_ptr(), weight.size(0), float_type(x), data_or_null(bias)};
+  if (added.x.defined()) {
+    if (!added.x.is_contiguous() || !added.weight.is_contiguous()) return y;
+    gemm.added = {added.x.const_data_ptr(), added.weight.const_data_ptr(), added.x.size(1)};
+  }
   launch_on_cuda(x, "skinny GEMM", [&](auto stream) {
     if (!cuda::supports_skinny_gemm(gemm)) return 0;
     y = at::empty({x.size(0), swiglu ? weight.size(0) / 2 : weight.size(0)}, x.options());

@@ -20,6 +20,11 @@ inline Float8 float8_format(at::ScalarType type) { return type == at::kFloat8_e4
 
 // The operations of layer_ops.h as fused CUDA kernels, differentiable. All arguments have one dtype, except angles and
 // frequencies, which are float32.
+/// The product x W^T of rows [N, in] and a weight [out, in], which a linear layer adds to its own; or none.
+struct AddedProduct {
+  Tensor x, weight;
+};
+
 namespace gpu {
 
 Tensor norm(const Tensor& x, const Tensor& weight, double eps);
@@ -29,9 +34,10 @@ RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, d
 /// Applies the rotary embedding. Not differentiable: the gradient is the rotation with `direction` -1.
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction);
 
-/// x W^T + b by the skinny GEMM kernel, for the small batches of decoding. `swiglu`: the weight is that of gate and up,
-/// and SwiGLU is applied. Returns an undefined tensor if the kernel does not support the case.
-Tensor skinny_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool swiglu);
+/// x W^T + b, plus the added product, by the skinny GEMM kernel, for the small batches of decoding. `swiglu`: the
+/// weight is that of gate and up, and SwiGLU is applied. Returns an undefined tensor if the kernel does not support the
+/// case.
+Tensor skinny_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const AddedProduct& added, bool swiglu);
 
 /// Rounds x [..., n] to the nearest e4m3 or e5m2, saturating, and returns the dtype of x. `scaled`: with one scale per
 /// row, which maps the row's largest magnitude to the type's maximum.

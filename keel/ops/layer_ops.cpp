@@ -135,16 +135,18 @@ NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weigh
   return {sum, rms_norm(sum, weight, eps)};
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const AddedProduct& added) {
   if (has_gpu_kernel(x))
-    if (const Tensor y = gpu::skinny_linear(x, weight, bias, /*swiglu=*/false); y.defined()) return y;
-  return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+    if (const Tensor y = gpu::skinny_linear(x, weight, bias, added, /*swiglu=*/false); y.defined()) return y;
+  Tensor y = at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+  return added.x.defined() ? y.addmm_(added.x, added.weight.t()) : y;
 }
 
-Tensor gated_linear(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor gated_linear(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const AddedProduct& added) {
   if (activation == Activation::kSilu && has_gpu_kernel(x))
-    if (const Tensor y = gpu::skinny_linear(x, weight, bias, /*swiglu=*/true); y.defined()) return y;
-  const std::vector<Tensor> both = linear(x, weight, bias).chunk(2, 1);
+    if (const Tensor y = gpu::skinny_linear(x, weight, bias, added, /*swiglu=*/true); y.defined()) return y;
+  const std::vector<Tensor> both = linear(x, weight, bias, added).chunk(2, 1);
   return gated(activation, both[0], both[1]);
 }
 

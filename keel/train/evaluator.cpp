@@ -38,7 +38,7 @@ bool Evaluator::evaluate_if_due(const Trainer& trainer) {
   watcher_.collecting = true;
   log_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
   Stopwatch watch(policy_.model.device());
-  const RolloutEngine engine(SamplingModel(trainer.sampler_weights(state_.rl)), policy_.tokenizer);
+  const RolloutEngine engine(SamplingModel(trainer.sampler_weights()), policy_.tokenizer);
   const Evaluation result =
       evaluate(engine, prompts, prompt_sources_.reward(), evaluation_request(config_, policy_, state_.updates),
                stop_requested, &watcher_.meters->training);

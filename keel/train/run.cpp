@@ -206,20 +206,11 @@ void Run::check_health(const StepMetrics& metrics) {
        ". Continue with: ", checkpoints_.resume_command(), " (add health.on_alarm=warn to ignore alarms)");
 }
 
-/// Compares sampler and trainer before RL. Merging the adapter for sampling rounds the weights. If that loses too much,
-/// the sampler keeps the adapter separate from then on, also in resumed runs. Low-precision samplers always merge.
+/// Compares sampler and trainer before RL.
 void Run::check_logprobs() {
-  LogprobCheck check = trainer_->check_logprobs(state_);
+  const LogprobCheck check = trainer_->check_logprobs(state_);
   const at::ScalarType dtype = policy_.model.compute_type();
-  const double limit = config_.rollout.mismatch_limit;
-  const auto mismatch = find_logprob_mismatch(check, limit, dtype);
-  if (mismatch && trainer_->sampler_weights(state_.rl).merges_adapter() && config_.rollout.weights == "exact") {
-    log_.warning("self-test: with the adapter merged " + *mismatch +
-                 "; the sampler now keeps the adapter separate, which is slower");
-    state_.rl.adapter_apart = true;
-    check = trainer_->check_logprobs(state_);
-  }
-  require_logprobs_match(check, limit, dtype);
+  require_logprobs_match(check, config_.rollout.mismatch_limit, dtype);
   console_.line(describe_logprob_check(check, objective().requirements()));
   if (const auto warning = logprob_check_warning(check, dtype)) log_.warning(*warning);
 }

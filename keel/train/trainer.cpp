@@ -29,7 +29,7 @@ StepResult Trainer::step(TrainState& state, StepWatcher& watcher) {
 RolloutBatch Trainer::sample_and_score(const TrainState& state, StepMetrics& metrics, StepWatcher& watcher) {
   const bool stale = config_.rollout.staleness > 0;
   Stopwatch watch(policy_.model.device());
-  const SamplerWeights weights = sampler_weights(state.rl);
+  const SamplerWeights weights = sampler_weights();
   RolloutBatch batch = stale ? past_policies_.next_batch(state, weights, watcher.meters)
                              : sampler_.sample(state.rl.prompt_position, weights, static_cast<uint64_t>(state.updates),
                                                {watcher.meters->sampling});
@@ -228,7 +228,7 @@ LogprobCheck Trainer::check_logprobs(const TrainState& state) const {
   // Uses exact weights and no noise: rollout.weights and rollout.logit_noise differ from the trainer on purpose.
   SamplingRequest request = sampling_request();
   request.logit_noise = 0;
-  return check_sampler_matches_trainer(sampler_weights(state.rl), network_, policy_.tokenizer, stream.next(kPrompts),
+  return check_sampler_matches_trainer(sampler_weights(), network_, policy_.tokenizer, stream.next(kPrompts),
                                        request, config_.train.tokens_per_batch);
 }
 
@@ -261,8 +261,8 @@ Trainer::Trainer(const Config& config, const LoadedModel& policy, const PromptSo
                   critic_optimizer_options(config.critic, config.optimizer));
 }
 
-SamplerWeights Trainer::sampler_weights(const RlState& state) const {
-  return {policy_.model, masters(), execution_options(config_, state.adapter_apart)};
+SamplerWeights Trainer::sampler_weights() const {
+  return {policy_.model, masters(), execution_options(config_)};
 }
 
 StepResult Trainer::step(TrainState& state) {
@@ -281,7 +281,7 @@ void Trainer::load_optimizer(const std::vector<NamedTensor>& state, const TrainS
                              const std::string& path) {
   optimizer_.load(state, path);
   if (critic_) critic_->load(state, path);
-  past_policies_.load(state, progress, sampler_weights(progress.rl), path);
+  past_policies_.load(state, progress, sampler_weights(), path);
 }
 
 }  // namespace keel

@@ -54,7 +54,7 @@ class Trainer {
   const CriticTraining* critic() const { return critic_ ? &*critic_ : nullptr; }     // if the advantage needs it
   const MasterWeights& masters() const { return optimizer_.masters(); }
   /// The weights that the sampler uses in this state.
-  SamplerWeights sampler_weights(const RlState& state) const;
+  SamplerWeights sampler_weights() const;
 
   /// The optimizer states of policy and critic, and the past policies.
   std::vector<NamedTensor> optimizer_state() const;

@@ -380,9 +380,10 @@ class Test(unittest.TestCase):
             self.assertIn(part, result.stderr if code else result.stdout)
 
     def assert_refused(self, result, code, *parts):
-        """Checks the exit code and a single message on stderr that starts with the program's name and has every part."""
+        """Checks the exit code and a single message on stderr, after the device, that starts with the program's name and has
+        every part."""
         self.assert_exit(result, code)
-        self.assertTrue(result.stderr.startswith("keel: "), result.stderr)
+        self.assertRegex(result.stderr, r"^(device: .*\n)?keel: ")
         self.assertNotIn("internal error", result.stderr)
         for part in parts:
             self.assertIn(part, result.stderr)

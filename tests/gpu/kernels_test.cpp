@@ -100,11 +100,19 @@ TEST_P(GpuKernels, SkinnyGemm) {
       EXPECT_LT(error(linear(x, weight, Tensor()), product), tolerance(GetParam()))
           << rows << ", " << in << " to " << out;
       EXPECT_LT(error(linear(x, weight, bias), product + wide(bias)), tolerance(GetParam())) << rows;
+      const AddedProduct added{random({rows, 128}, 4), random({out, 128}, 5)};
+      const Tensor sum = product + wide(added.x).matmul(wide(added.weight).t());
+      EXPECT_LT(error(linear(x, weight, bias, added), sum + wide(bias)), 2 * tolerance(GetParam())) << rows;
       // Equals two GEMMs followed by the gate.
       const std::vector<Tensor> both = (product + wide(bias)).to(at::kFloat).to(GetParam()).to(cuda_).chunk(2, 1);
       EXPECT_LT(
           error(gated_linear(Activation::kSilu, x, weight, bias), wide(gated(Activation::kSilu, both[0], both[1]))),
           3 * tolerance(GetParam()))
+          << rows << ", " << in << " to " << out;
+      const std::vector<Tensor> sums = (sum + wide(bias)).to(at::kFloat).to(GetParam()).to(cuda_).chunk(2, 1);
+      EXPECT_LT(error(gated_linear(Activation::kSilu, x, weight, bias, added),
+                      wide(gated(Activation::kSilu, sums[0], sums[1]))),
+                4 * tolerance(GetParam()))
           << rows << ", " << in << " to " << out;
     }
 }

@@ -76,8 +76,9 @@ template <int kOutputs>
 constexpr int kSumBytes = (kMaxRows + kMaxParts) * (kOutputs + kPad) * static_cast<int>(sizeof(float));
 
 template <class T, int kOutputs, bool gated, bool single>
-__global__ void __launch_bounds__(kThreads) skinny_gemm_kernel(const T* x, long long stride, const T* weight,
-                                                               const T* bias, int rows, int inputs, int outputs, T* y) {
+__global__ void __launch_bounds__(kThreads)
+    skinny_gemm_kernel(const T* x, long long stride, const T* weight, const T* added_x, const T* added_weight,
+                       const T* bias, int rows, int inputs, int added_inputs, int outputs, T* y) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr int kNumStages = kStages<single>, kSize = kStage<kOutputs>, kPitch = kOutputs + kPad,
                 kLoaded = kThreads / kChunks;
@@ -88,7 +89,8 @@ __global__ void __launch_bounds__(kThreads) skinny_gemm_kernel(const T* x, long 
   allow_next_kernel();
   namespace groups = cooperative_groups;
   const groups::cluster_group cluster = groups::this_cluster();
-  const int part = single ? 0 : blockIdx.x, parts = single ? 1 : gridDim.x, steps = inputs / kDepth;
+  const int part = single ? 0 : blockIdx.x, parts = single ? 1 : gridDim.x, own_steps = inputs / kDepth,
+            steps = own_steps + added_inputs / kDepth;
   constexpr int kRowBytes = kPitch * static_cast<int>(sizeof(float));
   const int rows_per_part = (rows + parts - 1) / parts;  // that one block sums
   const auto rows_in_part = [&](int which) { return max(0, min(rows_per_part, rows - which * rows_per_part)); };
@@ -103,23 +105,30 @@ __global__ void __launch_bounds__(kThreads) skinny_gemm_kernel(const T* x, long 
   constexpr int kColumns = gated ? kOutputs / 2 : kOutputs, kStep = gated ? kLoaded / 2 : kLoaded;
   const int width = gated ? outputs / 2 : outputs, first_column = static_cast<int>(blockIdx.y) * kColumns;
   const int first_output = first_column + (gated ? line % 8 : line), shift = gated && line >= 8 ? width : 0;
-  const T* const from_weight =
-      weight + static_cast<long long>(first_output + shift) * inputs + begin * kDepth + chunk * kChunk;
-  const T* const from_rows = x + line * stride + begin * kDepth + chunk * kChunk;
+  // The steps of the added product follow those of the own one.
   const auto load_weight = [&](int stage) {
+    const int step = begin + stage;
+    const bool is_own = step < own_steps;
+    const long long pitch = is_own ? inputs : added_inputs;
+    const T* const from_weight = (is_own ? weight : added_weight) + (first_output + shift) * pitch +
+                                 (is_own ? step : step - own_steps) * kDepth + chunk * kChunk;
     T* const to = stages + stage % kNumStages * kSize + kMaxRows * kDepth;
 #pragma unroll
     for (int i = 0; i < kOutputs / kLoaded; ++i)
       if (first_output + i * kStep < width)
-        copy_chunk(to + chunk_offset(line + i * kLoaded, chunk),
-                   from_weight + static_cast<long long>(i * kStep) * inputs + stage * kDepth);
+        copy_chunk(to + chunk_offset(line + i * kLoaded, chunk), from_weight + i * kStep * pitch);
   };
   const auto load_rows = [&](int stage) {
+    const int step = begin + stage;
+    const bool is_own = step < own_steps;
+    const long long pitch = is_own ? stride : added_inputs;
+    const T* const from_rows =
+        (is_own ? x : added_x) + line * pitch + (is_own ? step : step - own_steps) * kDepth + chunk * kChunk;
     T* const to = stages + stage % kNumStages * kSize;
 #pragma unroll
     for (int i = 0; i < kMaxRows / kLoaded; ++i)
       if (line + i * kLoaded < rows)
-        copy_chunk(to + chunk_offset(line + i * kLoaded, chunk), from_rows + i * kLoaded * stride + stage * kDepth);
+        copy_chunk(to + chunk_offset(line + i * kLoaded, chunk), from_rows + i * kLoaded * pitch);
   };
   for (int stage = 0; stage < min(kNumStages - 1, count); ++stage) load_weight(stage);
   wait_for_previous_kernel();
@@ -211,9 +220,10 @@ void launch_gemm(const GemmArguments& arguments, int tiles, int parts, void* y, 
   allow_shared_bytes(kernel, kBytes);
   launch_in_clusters(kernel, dim3(static_cast<unsigned int>(parts), static_cast<unsigned int>(tiles)), parts, kThreads,
                      kBytes, stream, static_cast<const T*>(arguments.x), arguments.stride,
-                     static_cast<const T*>(arguments.weight), static_cast<const T*>(arguments.bias),
+                     static_cast<const T*>(arguments.weight), static_cast<const T*>(arguments.added.x),
+                     static_cast<const T*>(arguments.added.weight), static_cast<const T*>(arguments.bias),
                      static_cast<int>(arguments.rows), static_cast<int>(arguments.inputs),
-                     static_cast<int>(arguments.outputs), static_cast<T*>(y));
+                     static_cast<int>(arguments.added.inputs), static_cast<int>(arguments.outputs), static_cast<T*>(y));
 }
 
 /// Uses the narrowest tiles of which there is at most one per multiprocessor, then splits the inputs over the remaining
@@ -224,8 +234,8 @@ void launch_gemm(const GemmArguments& arguments, void* y, void* stream) {
   const auto try_width = [&]<int kOutputs>(std::integral_constant<int, kOutputs>, bool is_last) {
     const int tiles = static_cast<int>((arguments.outputs + kOutputs - 1) / kOutputs);
     if (tiles > processors && !is_last) return false;
-    const int parts =
-        std::min<int>({kMaxParts, std::max(1, processors / tiles), static_cast<int>(arguments.inputs) / kDepth});
+    const int parts = std::min<int>({kMaxParts, std::max(1, processors / tiles),
+                                     static_cast<int>(arguments.inputs + arguments.added.inputs) / kDepth});
     const auto launch_tiles =
         parts == 1 ? launch_gemm<T, kOutputs, gated, true> : launch_gemm<T, kOutputs, gated, false>;
     launch_tiles(arguments, tiles, parts, y, stream);
@@ -252,7 +262,8 @@ bool supports_skinny_gemm(const GemmArguments& arguments) {
   const auto aligned = [](const void* begin) { return reinterpret_cast<uintptr_t>(begin) % 16 == 0; };
   return arguments.type != FloatType::kFloat32 && arguments.rows <= kMaxRows && arguments.inputs % kDepth == 0 &&
          arguments.outputs % 8 == 0 && arguments.stride % kChunk == 0 && aligned(arguments.x) &&
-         aligned(arguments.weight) && KEEL_HOPPER && is_hopper();
+         aligned(arguments.weight) && arguments.added.inputs % kDepth == 0 && aligned(arguments.added.x) &&
+         aligned(arguments.added.weight) && KEEL_HOPPER && is_hopper();
 }
 
 int skinny_gemm(const GemmArguments& arguments, void* y, void* stream) {

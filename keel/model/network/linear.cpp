@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <tuple>
+#include <utility>
+
 #include "keel/ops/deterministic_linear.h"
 #include "keel/ops/layer_ops.h"
 
@@ -30,37 +33,49 @@ std::vector<Tensor> collect(const std::vector<const Linear*>& layers, Weight Lin
   return tensors;
 }
 
+/// Joins the adapters of layers with the same input: all A below each other, and scale B as blocks of one matrix. The
+/// rank is padded to a multiple of 64, which the GEMM kernel of a GPU needs.
+std::pair<Tensor, Tensor> join_adapters(const std::vector<const Linear*>& layers) {
+  int64_t ranks = 0, outputs = 0;
+  for (const Linear* layer : layers) {
+    if (layer->lora_a.defined()) ranks += layer->lora_a.shape()[0];
+    outputs += layer->weight.shape()[0];
+  }
+  const Weight& weight = layers[0]->weight;
+  const at::TensorOptions options = weight.value().options();
+  const int64_t padded = (ranks + 63) / 64 * 64;
+  Tensor a = at::zeros({padded, weight.shape()[1]}, options), b = at::zeros({outputs, padded}, options);
+  int64_t rank = 0, output = 0;
+  for (const Linear* layer : layers) {
+    const int64_t layer_outputs = layer->weight.shape()[0];
+    if (layer->lora_a.defined()) {
+      const int64_t layer_rank = layer->lora_a.shape()[0];
+      a.narrow(0, rank, layer_rank).copy_(layer->lora_a.value());
+      b.narrow(0, output, layer_outputs).narrow(1, rank, layer_rank).copy_(layer->lora_b.value() * layer->lora_scale);
+      rank += layer_rank;
+    }
+    output += layer_outputs;
+  }
+  return {a, b};
+}
+
 }  // namespace
 
 Tensor Linear::operator()(const Tensor& input, bool deterministic, const Dropout& dropout) const {
   // The order of these two lines fixes the order in which autograd sums the gradients of the input.
   const Tensor x = lora_a.defined() && dropout.probability > 0 ? apply_dropout(input, dropout) : input;
   const Tensor y = weight.linear(input, bias, deterministic);
-  if (!lora_a.defined()) return y;
-  return y + lora_b.linear(lora_a.linear(x, {}, deterministic), {}, deterministic) * lora_scale;
+  return lora_a.defined() ? y + adapter_output(x, deterministic) : y;
+}
+
+Tensor Linear::adapter_output(const Tensor& x, bool deterministic) const {
+  return lora_b.linear(lora_a.linear(x, {}, deterministic), {}, deterministic) * lora_scale;
 }
 
 Tensor Linear::merged_weight(const MasterWeights& masters) const {
   const auto to_float = [&](const Weight& x) { return masters.value_of(x).to(at::kFloat); };
   return lora_a.defined() ? at::addmm(to_float(weight), to_float(lora_b), to_float(lora_a), 1, lora_scale)
                           : to_float(weight);
-}
-
-SamplerLinear::SamplerLinear(const Linear& layer, const SamplingMatmulOptions& options, PackedWeightMemory& memory)
-    : layer_(layer), options_(options) {
-  if (!options.pack_weights) return;
-  packed_ = PackedWeight({layer.weight.value()}, memory);
-  if (!layer.lora_a.defined()) return;
-  packed_a_ = PackedWeight({layer.lora_a.value()}, memory);
-  packed_b_ = PackedWeight({layer.lora_b.value()}, memory);
-}
-
-Tensor SamplerLinear::operator()(const Tensor& input) const {
-  const Tensor x = options_.round_input ? options_.round_input(input) : input;
-  if (!options_.pack_weights) return layer_(x, options_.deterministic);
-  Tensor y = packed_(x);
-  if (layer_.bias.defined()) y = y + layer_.bias.value();
-  return packed_a_.defined() ? y + packed_b_(packed_a_(x)) * layer_.lora_scale : y;
 }
 
 FusedLinear::FusedLinear(const std::vector<const Linear*>& layers, const SamplingMatmulOptions& options,
@@ -72,19 +87,37 @@ FusedLinear::FusedLinear(const std::vector<const Linear*>& layers, const Samplin
   else
     weight_ = concatenate(weights);
   if (!biases.empty()) bias_ = concatenate(biases);
+  if (collect(layers, &Linear::lora_a).empty()) return;
+  if (options.deterministic || options.pack_weights)
+    for (const Linear* layer : layers) layers_.push_back(*layer);
+  else
+    std::tie(lora_a_, lora_b_) = join_adapters(layers);
+}
+
+AddedProduct FusedLinear::adapter_product(const Tensor& x) const {
+  if (!lora_a_.defined()) return {};
+  return {linear(x, lora_a_, Tensor()), lora_b_};
 }
 
 Tensor FusedLinear::operator()(const Tensor& input) const {
   const Tensor x = options_.round_input ? options_.round_input(input) : input;
-  if (!options_.pack_weights && !options_.deterministic) return linear(x, weight_, bias_);
+  if (!options_.pack_weights && !options_.deterministic) return linear(x, weight_, bias_, adapter_product(x));
   Tensor y = options_.pack_weights ? packed_(x) : deterministic_linear(x, weight_);
   if (bias_.defined()) y.add_(bias_);
+  int64_t begin = 0;
+  for (const Linear& layer : layers_) {
+    const int64_t outputs = layer.weight.shape()[0];
+    if (layer.lora_a.defined()) y.narrow(1, begin, outputs).add_(layer.adapter_output(x, options_.deterministic));
+    begin += outputs;
+  }
   return y;
 }
 
 Tensor FusedLinear::gated(Activation activation, const Tensor& input) const {
-  if (!options_.pack_weights && !options_.deterministic)
-    return gated_linear(activation, options_.round_input ? options_.round_input(input) : input, weight_, bias_);
+  if (!options_.pack_weights && !options_.deterministic) {
+    const Tensor x = options_.round_input ? options_.round_input(input) : input;
+    return gated_linear(activation, x, weight_, bias_, adapter_product(x));
+  }
   const std::vector<Tensor> both = (*this)(input).chunk(2, 1);
   return keel::gated(activation, both[0], both[1]);
 }

@@ -6,6 +6,7 @@
 #include "keel/kernels/activation.h"
 #include "keel/model/network/master_weights.h"
 #include "keel/ops/dropout.h"
+#include "keel/ops/layer_ops.h"
 #include "keel/ops/packed_weight.h"
 
 namespace keel {
@@ -27,6 +28,8 @@ struct Linear {
 
   /// `deterministic`: training and sampling sum in the same order. The dropout applies to the input of the adapter.
   Tensor operator()(const Tensor& input, bool deterministic, const Dropout& dropout = {}) const;
+  /// scale B A x, the adapter's part of the output.
+  Tensor adapter_output(const Tensor& x, bool deterministic) const;
   /// Computes W + scale B A in float32 from the master weights.
   Tensor merged_weight(const MasterWeights& masters) const;
 };
@@ -37,22 +40,10 @@ struct SamplingMatmulOptions {
   bool pack_weights = false;            // copies weights into panels for skinny GEMMs; only float32 on CPU
 };
 
-class SamplerLinear {
- public:
-  SamplerLinear(const Linear& layer, const SamplingMatmulOptions& options, PackedWeightMemory& memory);
-  Tensor operator()(const Tensor& input) const;
-
- private:
-  Linear layer_;
-  SamplingMatmulOptions options_;
-  PackedWeight packed_, packed_a_, packed_b_;
-};
-
-/// Several linear layers with the same input, computed as one matmul, for sampling.
+/// Linear layers with the same input and their adapters, computed as one matmul, for sampling.
 class FusedLinear {
  public:
-  /// The layers must not have adapters. Weights that are adjacent in memory are used in place,
-  /// unless pack_weights.
+  /// Weights that are adjacent in memory are used in place, unless pack_weights. Adapters are copied.
   FusedLinear(const std::vector<const Linear*>& layers, const SamplingMatmulOptions& options,
               PackedWeightMemory& memory);
 
@@ -62,9 +53,14 @@ class FusedLinear {
   Tensor gated(Activation activation, const Tensor& input) const;
 
  private:
+  /// The adapters' part of the outputs: (x A^T) (scale B)^T, where B has a block for each layer.
+  AddedProduct adapter_product(const Tensor& x) const;
+
   SamplingMatmulOptions options_;
-  PackedWeight packed_;   // if pack_weights
-  Tensor weight_, bias_;  // otherwise
+  std::vector<Linear> layers_;  // with adapters, if deterministic
+  PackedWeight packed_;         // if pack_weights
+  Tensor weight_, bias_;        // otherwise
+  Tensor lora_a_, lora_b_;      // of all layers, [ranks, in] and [outputs, ranks], or none
 };
 
 /// Moves the layers' weights into one tensor, and their biases, so that FusedLinear does not copy them.

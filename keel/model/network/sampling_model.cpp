@@ -1,7 +1,5 @@
 #include "keel/model/network/sampling_model.h"
 
-#include <optional>
-
 #include "keel/ops/lm_head.h"
 
 namespace keel {
@@ -11,49 +9,37 @@ bool packs_weights(const ModelWeights& weights) {
   return weights.device().is_cpu() && weights.compute_type() == at::kFloat;
 }
 
-/// The matmuls of a layer in sampling: linear layers with the same input are fused unless there is an adapter.
+/// The matmuls of a layer in sampling: linear layers with the same input are fused.
 class SamplingMatmuls : public LayerMatmuls {
  public:
-  SamplingMatmuls(const ModelWeights& weights, size_t index, const SamplingMatmulOptions& options,
+  SamplingMatmuls(const ModelWeights& weights, const LayerWeights& layer, const SamplingMatmulOptions& options,
                   PackedWeightMemory& memory)
       : activation_(weights.config().activation),
         queries_(weights.config().num_attention_heads * weights.config().head_dim),
         keys_(weights.config().num_key_value_heads * weights.config().head_dim),
-        output_(weights.layers()[index].output, options, memory),
-        down_(weights.layers()[index].down, options, memory) {
-    const LayerWeights& layer = weights.layers()[index];
-    if (weights.has_adapter()) {
-      for (const Linear* linear : {&layer.query, &layer.key, &layer.value, &layer.gate, &layer.up})
-        separate_.emplace_back(*linear, options, memory);
-      return;
-    }
-    query_key_value_.emplace(std::vector{&layer.query, &layer.key, &layer.value}, options, memory);
-    gate_up_.emplace(std::vector{&layer.gate, &layer.up}, options, memory);
-  }
+        query_key_value_({&layer.query, &layer.key, &layer.value}, options, memory),
+        output_({&layer.output}, options, memory),
+        gate_up_({&layer.gate, &layer.up}, options, memory),
+        down_({&layer.down}, options, memory) {}
 
   Heads attention_input(const Tensor& x, const Dropout&) const override {
-    if (!query_key_value_) return {separate_[0](x), separate_[1](x), separate_[2](x)};
-    const Tensor all = (*query_key_value_)(x);
+    const Tensor all = query_key_value_(x);
     return {all.narrow(1, 0, queries_), all.narrow(1, queries_, keys_), all.narrow(1, queries_ + keys_, keys_)};
   }
   Tensor attention_output(const Tensor& x, const Dropout&) const override { return output_(x); }
-  Tensor mlp(const Tensor& x, const Dropout&) const override {
-    return down_(gate_up_ ? gate_up_->gated(activation_, x) : gated(activation_, separate_[3](x), separate_[4](x)));
-  }
+  Tensor mlp(const Tensor& x, const Dropout&) const override { return down_(gate_up_.gated(activation_, x)); }
 
  private:
   Activation activation_;
   int64_t queries_, keys_;  // output widths
-  SamplerLinear output_, down_;
-  std::optional<FusedLinear> query_key_value_, gate_up_;
-  std::vector<SamplerLinear> separate_;  // query, key, value, gate, up
+  FusedLinear query_key_value_, output_, gate_up_, down_;
 };
 
 NetworkMatmuls make_sampling_matmuls(const ModelWeights& weights, const SamplingMatmulOptions& options,
                                      PackedWeightMemory& memory) {
   NetworkMatmuls matmuls;
-  for (size_t i = 0; i < weights.layers().size(); ++i)
-    matmuls.push_back(std::make_shared<SamplingMatmuls>(weights, i, options, memory));
+  for (const LayerWeights& layer : weights.layers())
+    matmuls.push_back(std::make_shared<SamplingMatmuls>(weights, layer, options, memory));
   return matmuls;
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "keel/core/tensor/precision.h"
 #include "keel/model/network/transformer.h"
 #include "keel/ops/packed_weight.h"
 
@@ -19,13 +20,16 @@ struct SamplerWeights {
   MasterWeights masters = {};
   ExecutionOptions execution = {};
 
-  bool merges_adapter() const { return weights.has_adapter() && !execution.bitwise && !execution.separate_adapter; }
+  /// In bf16 and fp16 rounding would lose most of a small update, so the adapter is applied apart.
+  bool merges_adapter() const {
+    return weights.has_adapter() && !execution.bitwise && !is_narrow(weights.compute_type());
+  }
   /// A copy that later training does not change. `with_masters`: copies the masters, too.
   SamplerWeights snapshot(bool with_masters) const;
 };
 
-/// A network for sampling: adapters are merged (unless `separate_adapter` or `bitwise`), linear layers with the same
-/// input are fused, and float32 weights on a CPU are packed for skinny GEMMs.
+/// A network for sampling: float32 adapters are merged (unless `bitwise`), linear layers with the same input are fused,
+/// and float32 weights on a CPU are packed for skinny GEMMs.
 class SamplingModel : public Transformer {
  public:
   SamplingModel(const SamplerWeights& from, const Rounding& rounding = {});

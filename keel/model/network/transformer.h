@@ -25,7 +25,6 @@ struct ForwardInput {
 struct ExecutionOptions {
   bool bitwise = false;                // training and sampling give the same bits for any batch
   bool recompute_activations = false;  // activation checkpointing of each layer
-  bool separate_adapter = false;       // sampling does not merge the adapter
 };
 
 /// The matrix multiplications of one layer, which differ between training and sampling. The Transformer computes the

@@ -47,7 +47,6 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("min_reward", s.rl.health.min_reward);
   visitor("max_reward", s.rl.health.max_reward);
   visitor("base_checksum", s.base_checksum);
-  visitor("adapter_apart", s.rl.adapter_apart);
   visitor("best_metric", s.best, &BestEvaluation::metric);
   visitor("best_value", s.best, &BestEvaluation::value);
   visitor("best_step", s.best, &BestEvaluation::step);

@@ -43,7 +43,7 @@ struct SftState {
   std::optional<int64_t> last_evaluation = {};  // the step of the last held-out loss
 };
 
-/// Progress of the RL phase. Run writes health and adapter_apart, Evaluator last_evaluation, open_run() data, and
+/// Progress of the RL phase. Run writes health, Evaluator last_evaluation, open_run() data, and
 /// Trainer all other fields.
 struct RlState {
   int64_t steps = 0;
@@ -52,7 +52,6 @@ struct RlState {
   std::optional<Thresholds> thresholds = {};  // of an adaptive trust region, once they have changed
   std::optional<double> kl_coefficient = {};  // of an adaptive reward KL, once it has changed
   HealthCounts health = {};
-  bool adapter_apart = false;                   // the sampler keeps the adapter separate, because merging lost too much
   DataIdentity data = {};                       // data.files and data.eval_files
   std::optional<int64_t> last_evaluation = {};  // the step of the last evaluation
 };

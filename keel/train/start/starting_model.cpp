@@ -125,8 +125,8 @@ uint32_t base_checksum(const ModelWeights& model) {
   return checksum.value();
 }
 
-ExecutionOptions execution_options(const Config& config, bool separate_adapter) {
-  return {config.rollout.bitwise, config.train.recompute_activations, separate_adapter};
+ExecutionOptions execution_options(const Config& config) {
+  return {config.rollout.bitwise, config.train.recompute_activations};
 }
 
 Dropout next_dropout(const Config& config, const TrainState& state) {

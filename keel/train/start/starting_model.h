@@ -36,7 +36,7 @@ std::string adapter_fingerprint(const std::filesystem::path& adapter);
 uint32_t base_checksum(const ModelWeights& model);
 
 /// Returns the execution options of a run's networks.
-ExecutionOptions execution_options(const Config& config, bool separate_adapter = false);
+ExecutionOptions execution_options(const Config& config);
 
 /// Returns the dropout of the next update. Its `update` counts the updates of both phases, so each draws new noise.
 Dropout next_dropout(const Config& config, const TrainState& state);

@@ -215,8 +215,9 @@ MemoryEstimate estimate_memory(const RunSizes& sizes, const Requirements& needs)
   }
   const RolloutPlan plan = plan_rollout(sizes);
   estimate.sampler = network.logits(std::max(plan.training, plan.evaluation));
-  // The sampler has its own weights if they are merged with an adapter, rounded, or packed for a CPU.
-  if (lora || config.rollout.weights != "exact" || network.on_cpu()) estimate.sampler += network.compute_bytes();
+  // The sampler has its own weights if they are merged with a float32 adapter, rounded, or packed for a CPU.
+  if ((lora && !is_narrow(sizes.type)) || config.rollout.weights != "exact" || network.on_cpu())
+    estimate.sampler += network.compute_bytes();
   estimate.kv_cache = plan.kv_cache_bytes;
   estimate.samples_while_training = config.rollout.staleness > 0;
   return estimate;

@@ -8,8 +8,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAX_LINES = 500  # per file
-MAX_WORDS = 30000  # in README.md, CONTRIBUTING.md and the hand-written pages of docs/ without methods.md
-LIMITS = {"keel/compat": 2300, "libs/hftext + libs/mathverify": 22700}
+MAX_WORDS = 32000  # in README.md, CONTRIBUTING.md and the hand-written pages of docs/ without methods.md
+LIMITS = {"keel/compat": 2300, "libs/hftext + libs/mathverify": 22850}
 CODE = {".h", ".cpp", ".cu", ".cuh", ".py", ".js", ".mjs", ".css", ".html", ".sh"}
 
 

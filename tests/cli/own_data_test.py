@@ -274,17 +274,6 @@ def f(completions, data_source, level, ability, **columns):
         evaluated = support.keel("eval", self.configuration("run", reward={"functions": ["math", "stopped @products"]}), "--model", self.model)
         self.assertIn('warning: reward "stopped @products" scores no row', evaluated.stderr)
 
-    def test_a_collapse_of_the_reward_within_the_first_steps_is_noticed(self):
-        """4 prompts a step, with a reward of 1 up to step 7. Wilson's intervals of 20 of 20 (steps 1 to 5) and of 8 of 20 (steps 6
-        to 10) are [0.839, 1] and [0.219, 0.613]."""
-        self.reward = self.write("fall.py", "def compute_score(completions, trainer_state, **kwargs):\n"
-                                            "    return [float(trainer_state.global_step < 7) for _ in completions]\n")
-        result = self.train("run", train={"steps": 11, "prompts_per_step": 4, "sequences_per_update": 8}, eval={"prompts": 0})
-        self.assert_exit(result, 0)
-        self.assertEqual([row["reward/mean"] for row in support.metrics(self.folder / "run")], 7 * [1] + 4 * [0])
-        self.assertIn("step 10: the mean reward of the last 5 steps is 0.400 [0.219, 0.613], less than half of that of the first 5 steps, "
-                      "1.000 [0.839, 1.000] (95 % intervals)", (self.folder / "run" / "log.txt").read_text())
-
     def test_the_same_function_twice_has_two_entries(self):
         result = self.train("run", train={"steps": 1}, eval={"prompts": 0}, reward={"functions": ["length:8", "length:8"], "weights": [1, 2]})
         self.assert_exit(result, 0)

@@ -147,11 +147,17 @@ PromptLengths PromptSources::lengths() const {
   constexpr uint64_t kSample = 1000;
   const uint64_t rows = data_.rows == 0 ? kSample : std::min<uint64_t>(kSample, data_.rows);  // a task has no end
   PromptLengths lengths;
-  for (const Prompt& prompt : PromptStream(*training_).next(static_cast<int64_t>(rows))) {
-    const auto tokens = static_cast<int64_t>(prompt.tokens.size());
-    lengths.longest = std::max(lengths.longest, tokens);
-    lengths.mean += static_cast<double>(tokens) / static_cast<double>(rows);
+  int64_t prompts = 0, sum = 0;
+  PromptStream stream(*training_);
+  try {
+    for (; prompts < static_cast<int64_t>(rows); ++prompts) {
+      const auto tokens = static_cast<int64_t>(stream.next(1)[0].tokens.size());
+      lengths.longest = std::max(lengths.longest, tokens);
+      sum += tokens;
+    }
+  } catch (const Error&) {  // with data.bad_rows=stop_late, the step that needs this row reports it
   }
+  if (prompts > 0) lengths.mean = static_cast<double>(sum) / static_cast<double>(prompts);
   return lengths;
 }
 

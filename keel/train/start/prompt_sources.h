@@ -89,7 +89,7 @@ class PromptSources {
 
   /// The maximum number of tokens of a prompt from files; longer ones are skipped.
   int64_t prompt_limit() const { return prompt_limit_; }
-  /// The lengths of the first training prompts, at most 1,000.
+  /// The lengths of the first training prompts: at most 1,000, and those before an unreadable row.
   PromptLengths lengths() const;
   /// "2 prompts skipped: longer than data.max_prompt_tokens, 64", or empty.
   std::string describe_skipped(const SkippedCounts& skipped) const;

@@ -78,7 +78,7 @@ TEST(JsonList, ReportsAnIncompleteList) {
   for (const char* text : {"[{\"a\": 1},", "[{\"a\": 1}", "[{\"a\": 1}, {\"a\": ", "["}) {
     const Read read = read_all(folder.write("cut.json", text));
     ASSERT_EQ(read.bad.size(), 1u) << text;
-    EXPECT_THAT(read.bad[0], HasSubstr("ends before its list of rows does"));
+    EXPECT_THAT(read.bad[0], HasSubstr("the file ends within the list of rows"));
   }
   const Read more = read_all(folder.write("more.json", "[{\"a\": 1}]\n{\"a\": 2}"));
   EXPECT_EQ(more.rows.size(), 1u);
@@ -129,7 +129,7 @@ TEST_F(Csv, ABadRecordIsABadRowAndABadHeaderIsAnError) {
   const Read read = read_all(folder.write("rows.csv", "prompt,answer\na,1,2\nb\n\"c\"d,3\n\xff,4\ngood,5\n\"open,6\n"));
   EXPECT_EQ(read.rows, Texts{"{\"prompt\":\"good\",\"answer\":\"5\"}"});
   const Texts expected = {"rows.csv:2: 3 values (the header names 2", "rows.csv:3: 1 values",
-                          "rows.csv:4: its quotes do", "rows.csv:5: the row is not UTF-8",
+                          "rows.csv:4: unbalanced quotes, or text after", "rows.csv:5: the row is not UTF-8",
                           "rows.csv:7: unbalanced quotes"};
   ASSERT_EQ(read.bad.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_THAT(read.bad[i], HasSubstr(expected[i]));

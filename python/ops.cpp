@@ -230,10 +230,11 @@ std::tuple<Tensor, Tensor> advantages_op(const std::string& kind, const Tensor& 
                                          const OptionalTensor& given_gamma, const OptionalTensor& given_lambda,
                                          const OptionalTensor& given_eps) {
   return for_python([&]() -> std::tuple<Tensor, Tensor> {
-    const bool per_sequence = kind == "group_mean" || kind == "grpo" || kind == "rloo";
+    const bool per_sequence =
+        kind == "group_mean" || kind == "grpo" || kind == "rloo" || kind == "maxrl" || kind == "batch_mean";
     if (!per_sequence && kind != "reinforce_pp" && kind != "reinforce_pp_baseline" && kind != "gae")
       fail(ExitCode::kBadConfiguration, "advantage \"", kind,
-           "\"; known: group_mean, grpo, rloo, reinforce_pp, reinforce_pp_baseline, gae");
+           "\"; known: group_mean, grpo, rloo, maxrl, batch_mean, reinforce_pp, reinforce_pp_baseline, gae");
     const AdvantageInputs inputs = advantage_inputs(rewards, groups, lengths, mask, values, token_rewards);
     const double gamma = number_or("gamma", number_of(given_gamma), 1, 0, 1),
                  lambda = number_or("lambda", number_of(given_lambda), 1, 0, 1);
@@ -243,6 +244,8 @@ std::tuple<Tensor, Tensor> advantages_op(const std::string& kind, const Tensor& 
     if (kind == "group_mean") return {result(group_mean_advantages(inputs.rewards, inputs.groups)), none};
     if (kind == "grpo") return {result(grpo_advantages(inputs.rewards, inputs.groups, eps)), none};
     if (kind == "rloo") return {result(rloo_advantages(inputs.rewards, inputs.groups)), none};
+    if (kind == "maxrl") return {result(maxrl_advantages(inputs.rewards, inputs.groups)), none};
+    if (kind == "batch_mean") return {result(batch_mean_advantages(inputs.rewards)), none};
     if (!lengths) fail(ExitCode::kBadConfiguration, "lengths is not given, but ", kind, " is an advantage per token");
     if (kind == "reinforce_pp") return {result(reinforce_pp_advantages(inputs.batch(), gamma, eps)), none};
     if (kind == "reinforce_pp_baseline") return {result(reinforce_pp_baseline_advantages(inputs.batch(), eps)), none};
@@ -254,7 +257,8 @@ std::tuple<Tensor, Tensor> advantages_op(const std::string& kind, const Tensor& 
 
 /// The weight of every token [N] in the loss.
 Tensor aggregation_weights_op(const std::string& kind, const Tensor& values, const OptionalTensor& mask,
-                              const OptionalTensor& lengths, const OptionalTensor& given_horizon) {
+                              const OptionalTensor& lengths, const OptionalTensor& given_horizon,
+                              const OptionalTensor& groups) {
   return for_python([&]() -> Tensor {
     check_float_vector("values", values);
     const std::vector<int64_t> length = lengths_or_one(lengths, values.numel());
@@ -267,8 +271,9 @@ Tensor aggregation_weights_op(const std::string& kind, const Tensor& values, con
       fail(ExitCode::kBadConfiguration, "horizon is ", *horizon,
            "; expected a number above 0 (1e-20 to 1e20), usually the maximum completion length");
     const std::vector<double> zeros(static_cast<size_t>(values.numel()), 0.0);
-    return tensor_like(aggregate(kind, zeros, bytes(valid, values.numel()), length, horizon.value_or(1)).weights,
-                       values);
+    const std::vector<int64_t> prompts = groups ? integers("groups", groups) : std::vector<int64_t>();
+    return tensor_like(
+        aggregate(kind, zeros, bytes(valid, values.numel()), length, horizon.value_or(1), prompts).weights, values);
   });
 }
 
@@ -364,7 +369,9 @@ TORCH_LIBRARY(keel, library) {
   library.def(
       "advantages(str kind, Tensor rewards, Tensor? groups, Tensor? lengths, Tensor? mask, Tensor? values, "
       "Tensor? token_rewards, Tensor? gamma, Tensor? lambda_, Tensor? eps) -> (Tensor, Tensor)");
-  library.def("aggregation_weights(str kind, Tensor values, Tensor? mask, Tensor? lengths, Tensor? horizon) -> Tensor");
+  library.def(
+      "aggregation_weights(str kind, Tensor values, Tensor? mask, Tensor? lengths, Tensor? horizon, Tensor? groups) -> "
+      "Tensor");
   library.def(
       "certificate(Tensor logp, Tensor behavior_logp, Tensor tv, Tensor rewards, Tensor? lengths, Tensor? groups, "
       "float lowest, float highest, int horizon, str divergence) -> Tensor");

@@ -263,11 +263,12 @@ void grpo_loss(Import& r) {
 }
 
 void grpo_advantage(Import& r) {
-  const std::string advantage = translate(r, "scale_rewards", "group=grpo true=grpo none=group_mean false=group_mean");
-  if (advantage.empty()) return;
-  r.set("objective.advantage", advantage, "scale_rewards");
-  if (advantage == "grpo" && !r.user_sets("objective.advantage"))
-    r.set("objective.advantage_eps", 1e-4, "scale_rewards", "TRL adds it to the standard deviation");
+  const bool is_gdpo = r.value("multi_objective_aggregation") == "normalize_then_sum";
+  const std::string key = is_gdpo ? "multi_objective_aggregation" : "scale_rewards";
+  const auto name = translate(r, key, "group=grpo true=grpo none=group_mean false=group_mean normalize_then_sum=gdpo");
+  if (!name.empty()) r.set("objective.advantage", name, key);
+  if ((name == "grpo" || is_gdpo) && !r.user_sets("objective.advantage"))
+    r.set("objective.advantage_eps", 1e-4, key, "TRL adds it to the standard deviation");
 }
 
 void grpo_rewards(Import& r) {
@@ -383,7 +384,7 @@ void add_grpo_rules(KeyTable& t) {
       "vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg",
       "objective.method, objective.aggregation, objective.delta_low, objective.delta_high, objective.parameters",
       grpo_loss);
-  t.computes("scale_rewards", "objective.advantage", grpo_advantage);
+  t.computes("scale_rewards multi_objective_aggregation", "objective.advantage", grpo_advantage);
   t.computes("reward_funcs reward_weights", "reward.functions, reward.weights", grpo_rewards);
   t.computes("use_bias_correction_kl GRPOConfig", "nothing", grpo_remarks);
 }

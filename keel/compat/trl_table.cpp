@@ -135,13 +135,12 @@ KeyTable grpo_table() {
       "max_grad_norm": 1.0, "num_generations": 8, "max_completion_length": 512, "temperature": 1.0, "num_iterations": 1,
       "beta": 0, "entropy_coef": 0, "loss_type": "dapo", "importance_sampling_level": "token", "epsilon": 0.2,
       "scale_rewards": "group", "sapo_temperature_pos": 1.0, "sapo_temperature_neg": 1.05, "vespo_k_pos": 2.0,
-      "vespo_lambda_pos": 3.0, "vespo_k_neg": 3.0, "vespo_lambda_neg": 2.0, "use_bias_correction_kl": true})");
+      "vespo_lambda_pos": 3.0, "vespo_k_neg": 3.0, "vespo_lambda_neg": 2.0, "use_bias_correction_kl": true,
+      "multi_objective_aggregation": "sum_then_normalize"})");
 
   t.refuses("greater_is_better", "the best checkpoint has the maximum of checkpoint.best_metric", "[true]");
   t.refuses("off_policy_mask_threshold", "set objective.method=ds_v32, which has this mask");
   t.refuses("top_entropy_quantile", "no method of Keel masks tokens by entropy", "[1]");
-  t.refuses("multi_objective_aggregation", "the reward is the weighted sum of reward.functions",
-            R"(["sum_then_normalize"])");
   t.refuses("max_staleness", "the sampler of Keel lags by a fixed number of steps: set rollout.staleness=N", "[0]");
   t.refuses("top_p", kTruncates, "[1]");
   t.refuses("top_k", kTruncates, "[0, -1]");

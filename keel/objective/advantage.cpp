@@ -88,6 +88,36 @@ std::vector<double> rloo_advantages(std::span<const double> rewards, std::span<c
   return normalise(rewards, groups, [](const Statistics& group) { return (group.count - 1) / group.count; });
 }
 
+std::vector<double> maxrl_advantages(std::span<const double> rewards, std::span<const int64_t> groups) {
+  for (const double reward : rewards)
+    if (reward < 0)
+      fail(ExitCode::kBadInput, "a completion has the reward ", reward,
+           ", but the advantage maxrl divides by the mean reward of its group; expected rewards of at least 0. Fix: "
+           "choose objective.advantage=group_mean or another, or rewards that are not negative");
+  return normalise(rewards, groups, [](const Statistics& group) { return group.mean; });
+}
+
+std::vector<double> batch_mean_advantages(std::span<const double> rewards) {
+  return group_mean_advantages(rewards, std::vector<int64_t>(rewards.size(), 0));
+}
+
+std::vector<double> gdpo_advantages(std::span<const std::vector<double>> functions, std::span<const double> weights,
+                                    std::span<const int64_t> groups, double eps) {
+  std::vector<double> sums(groups.size(), 0.0);
+  for (size_t f = 0; f < functions.size(); ++f) {
+    std::vector<size_t> scored;
+    std::vector<double> rewards;
+    std::vector<int64_t> their_groups;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      if (std::isnan(functions[f][i])) continue;
+      scored.push_back(i), rewards.push_back(functions[f][i]), their_groups.push_back(groups[i]);
+    }
+    const std::vector<double> normalised = grpo_advantages(rewards, their_groups, eps);
+    for (size_t i = 0; i < scored.size(); ++i) sums[scored[i]] += weights[f] * normalised[i];
+  }
+  return grpo_advantages(sums, std::vector<int64_t>(sums.size(), 0), eps);
+}
+
 std::vector<double> reinforce_pp_advantages(const TokenRewards& batch, double gamma, double eps) {
   // Discounted returns are GAE with lambda 1 and values 0.
   const std::vector<double> zeros(batch.mask.size(), 0.0);
@@ -136,9 +166,12 @@ std::vector<double> sequence_advantages(const std::string& kind, std::span<const
   if (kind == "group_mean") return group_mean_advantages(rewards, groups);
   if (kind == "grpo") return grpo_advantages(rewards, groups, eps);
   if (kind == "rloo") return rloo_advantages(rewards, groups);
+  if (kind == "maxrl") return maxrl_advantages(rewards, groups);
+  if (kind == "batch_mean") return batch_mean_advantages(rewards);
   if (kind != "reinforce_pp" && kind != "reinforce_pp_baseline")
     fail(ExitCode::kBadConfiguration, "objective.advantage is \"", kind,
-         "\"; known sequence-level estimators: group_mean, grpo, rloo, reinforce_pp, reinforce_pp_baseline");
+         "\"; known sequence-level estimators: group_mean, grpo, rloo, maxrl, batch_mean, reinforce_pp, "
+         "reinforce_pp_baseline");
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   const std::vector<uint8_t> mask(static_cast<size_t>(tokens), 1);
   const TokenRewards batch{rewards, groups, lengths, mask, {}, {}};

@@ -7,8 +7,8 @@
 
 namespace keel {
 
-// One advantage per sequence, from its reward and the rewards of its group. For group_mean, grpo and
-// rloo it is exactly 0 if all rewards of the group are equal, and in a group of one.
+// One advantage per sequence, from its reward and the rewards of its group. For group_mean, grpo, rloo and maxrl it is
+// exactly 0 if all rewards of the group are equal, and in a group of one.
 
 /// R - mean(group), without division by the standard deviation (Dr. GRPO, DPPO).
 std::vector<double> group_mean_advantages(std::span<const double> rewards, std::span<const int64_t> groups);
@@ -20,11 +20,22 @@ inline constexpr double kAdvantageEps = 1e-6;
 std::vector<double> grpo_advantages(std::span<const double> rewards, std::span<const int64_t> groups,
                                     double eps = kAdvantageEps);
 
+/// (R - mean) / mean of the group, for maximum-likelihood RL. Fails for a reward below 0.
+std::vector<double> maxrl_advantages(std::span<const double> rewards, std::span<const int64_t> groups);
+
+/// R - mean of all rewards of the step, which also works with one completion per prompt.
+std::vector<double> batch_mean_advantages(std::span<const double> rewards);
+
+/// GDPO: the rewards of each function become (R - mean) / (std + eps) of its group; their weighted sums become
+/// (x - mean) / (std + eps) of all sequences. Rows of `functions` have a function's rewards; NaN: it scored nothing.
+std::vector<double> gdpo_advantages(std::span<const std::vector<double>> functions, std::span<const double> weights,
+                                    std::span<const int64_t> groups, double eps = kAdvantageEps);
+
 /// RLOO (arXiv 2402.14740): R - mean of the other rewards of the group (leave-one-out baseline).
 std::vector<double> rloo_advantages(std::span<const double> rewards, std::span<const int64_t> groups);
 
-/// The sequence advantages of the estimator `kind`: "group_mean", "grpo", "rloo", "reinforce_pp" or
-/// "reinforce_pp_baseline". The last two are used without discounting, so that all tokens of a sequence share one
+/// The sequence advantages of the estimator `kind`: "group_mean", "grpo", "rloo", "maxrl", "batch_mean", "reinforce_pp"
+/// or "reinforce_pp_baseline". The last two are used without discounting, so that all tokens of a sequence share one
 /// value; their whitening weighs each sequence by its length, which must be at least 1. Only grpo uses `eps`.
 std::vector<double> sequence_advantages(const std::string& kind, std::span<const double> rewards,
                                         std::span<const int64_t> groups, std::span<const int64_t> lengths,

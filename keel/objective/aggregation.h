@@ -27,7 +27,9 @@ std::vector<int64_t> count_valid_tokens(std::span<const int64_t> lengths, std::s
 ///   seq_mean_token_mean      mean over sequences of their token mean
 ///   seq_mean_token_sum       mean over sequences of their token sum
 ///   seq_mean_token_sum_norm  seq_mean_token_sum divided by `horizon`
-std::vector<double> sequence_weights(const std::string& kind, std::span<const int64_t> valid_tokens, double horizon);
+///   prompt_mean              mean over prompts of the token mean of their completions; `groups` has each one's prompt
+std::vector<double> sequence_weights(const std::string& kind, std::span<const int64_t> valid_tokens, double horizon,
+                                     std::span<const int64_t> groups = {});
 
 /// The aggregated loss of a batch and the weight of each token in it.
 struct Aggregate {
@@ -37,6 +39,6 @@ struct Aggregate {
 
 /// Aggregates the token values [N] of sequences with these lengths. Masked values are never read.
 Aggregate aggregate(const std::string& kind, std::span<const double> values, std::span<const uint8_t> mask,
-                    std::span<const int64_t> lengths, double horizon);
+                    std::span<const int64_t> lengths, double horizon, std::span<const int64_t> groups = {});
 
 }  // namespace keel

@@ -15,7 +15,8 @@ std::string unsupported_method_hint(const std::string& name) {
     if (name == preference_method) return "it learns from preferences, but Keel's methods learn from rewards; ";
   for (const char* other : {"trpo", "vapo", "opo", "remax"})
     if (name == other) return "it is a different method, which Keel does not have; ";
-  for (const char* advantage : {"rloo", "reinforce_pp", "reinforce_pp_baseline", "group_mean", "gae"})
+  for (const char* advantage :
+       {"rloo", "maxrl", "batch_mean", "gdpo", "reinforce_pp", "reinforce_pp_baseline", "group_mean", "gae"})
     if (name == advantage)
       return "it is an advantage estimator: set objective.advantage=" + name + " with a method such as ppo; ";
   if (name == "reinforce++" || name == "reinforce_plus_plus")

@@ -130,6 +130,11 @@ void check_compatibility(const Method& method, const ObjectiveOptions& options, 
          " decides per sequence; choose objective.advantage=reinforce_pp_baseline, group_mean, grpo or rloo, "
          "or set ",
          "reference.kl_coefficient, which adds the KL to the loss");
+  if ((method.advantage == "maxrl" || method.advantage == "gdpo") && reward_kl.coefficient > 0)
+    fail(ExitCode::kBadConfiguration, "reference.kl_in_reward is ", reward_kl.coefficient, ", but the advantage ",
+         method.advantage,
+         " is not defined for rewards with a penalty; choose another objective.advantage, or set "
+         "reference.kl_coefficient, which adds the KL to the loss");
   if (options.horizon && method.aggregation != "seq_mean_token_sum_norm")
     fail(ExitCode::kBadConfiguration, "objective.horizon is ", *options.horizon, ", but the aggregation ",
          method.aggregation, " of ", options.aggregation ? "objective.aggregation" : "the method " + method.name,
@@ -220,13 +225,16 @@ void ObjectiveOptions::describe(OptionTable& table) {
             "adapts the thresholds after each step so that this fraction of tokens stays inside the trust region.");
   table.add("advantage", advantage,
             "Advantage estimator; null means the default of the method. gae needs a critic (critic.body).",
-            one_of({"group_mean", "grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline", "gae"}));
-  table.add("advantage_eps", advantage_eps,
-            "Constant that grpo adds to the standard deviation of the rewards of a group; null means 1e-6, as in "
-            "verl. TRL uses 1e-4.",
-            at_least(0));
-  table.add("aggregation", aggregation, "How the token losses are averaged; null means the default of the method.",
-            one_of({"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"}));
+            one_of({"group_mean", "grpo", "rloo", "maxrl", "batch_mean", "gdpo", "reinforce_pp",
+                    "reinforce_pp_baseline", "gae"}));
+  table.add(
+      "advantage_eps", advantage_eps,
+      "Constant that grpo and gdpo add to the standard deviation of the rewards of a group; null means 1e-6, as in "
+      "verl. TRL uses 1e-4.",
+      at_least(0));
+  table.add(
+      "aggregation", aggregation, "How the token losses are averaged; null means the default of the method.",
+      one_of({"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm", "prompt_mean"}));
   table.add("horizon", horizon,
             "Constant divisor of seq_mean_token_sum_norm; null means the maximum completion length.", above(0));
   table.add("entropy_coefficient", entropy_coefficient,

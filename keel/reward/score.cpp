@@ -58,6 +58,10 @@ void GroupScore::set_reward(size_t index, Rollout& rollout) const {
   const std::optional<double>& reward = result.totals.at(index);
   rollout.has_reward = reward.has_value();
   rollout.reward = reward.value_or(0);
+  rollout.function_rewards.clear();
+  for (size_t t = 0; t < weights.size(); ++t)
+    if (const std::optional<double>& value = result.terms[t].at(index))
+      rollout.function_rewards.push_back({static_cast<int64_t>(t), weights[t], *value});
 }
 
 GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& reward) {
@@ -67,6 +71,7 @@ GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& r
   for (size_t t = 0; t < result.terms.size(); ++t) {
     ScoreReport::Function& function = score.report.functions.emplace_back();
     function.name = reward.terms()[t].name;
+    score.weights.push_back(reward.terms()[t].weight);
     for (const std::optional<double>& value : result.terms[t]) {
       function.sum += value.value_or(0);
       function.count += value ? 1 : 0;

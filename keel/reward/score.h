@@ -46,8 +46,9 @@ std::vector<RewardSample> make_reward_samples(std::span<const Rollout> group, st
 struct GroupScore {
   ScoreReport report;
   RewardResult result;
+  std::vector<double> weights = {};  // of the functions
 
-  /// Sets the reward of the rollout with this index in the group; it may be unscored.
+  /// Sets the rewards of the rollout with this index in the group; it may be unscored.
   void set_reward(size_t index, Rollout& rollout) const;
 };
 

@@ -152,10 +152,10 @@ def advantages(
     token_rewards: Optional[torch.Tensor] = None,
     **params: float,
 ) -> Union[torch.Tensor, AdvantagesAndReturns]:
-    """Advantages. group_mean, grpo (eps) and rloo: per sequence [S]. reinforce_pp (gamma, eps) and reinforce_pp_baseline
+    """Advantages. group_mean, grpo (eps), rloo, maxrl and batch_mean: per sequence [S]. reinforce_pp (gamma, eps) and reinforce_pp_baseline
     (eps): per token [N]. gae (gamma, lambda or lam): `AdvantagesAndReturns` per token [N]. Only gae reads `values` and
     `token_rewards`; the others put a sequence's reward on its last valid token."""
-    known = {"group_mean": (), "grpo": ("eps",), "rloo": (), "reinforce_pp": ("gamma", "eps"),
+    known = {"group_mean": (), "grpo": ("eps",), "rloo": (), "maxrl": (), "batch_mean": (), "reinforce_pp": ("gamma", "eps"),
              "reinforce_pp_baseline": ("eps",), "gae": ("gamma", "lambda")}
     convert.string("kind", kind, "the name of an advantage")
     if "lam" in params and "lambda" in params:
@@ -181,14 +181,16 @@ def aggregate(
     mask: Optional[Flags] = None,
     lengths: Optional[Integers] = None,
     horizon: Optional[float] = None,
+    groups: Optional[Integers] = None,
 ) -> Aggregate:
-    """token_mean, seq_mean_token_mean, seq_mean_token_sum or seq_mean_token_sum_norm (which divides by `horizon`).
+    """token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm (which divides by `horizon`) or
+    prompt_mean (which needs `groups`, the prompt of each sequence).
 
     Differentiable in `values`. Masked values are never read. Without valid tokens the loss is 0."""
     mask = convert.flags("mask", mask, convert.tensor("values", values))
     weights = _ops.aggregation_weights(
         convert.string("kind", kind, "the name of an aggregation"), values.detach(), mask, convert.integers("lengths", lengths),
-        convert.optional_number("horizon", horizon, "a number above 0"))
+        convert.optional_number("horizon", horizon, "a number above 0"), convert.integers("groups", groups))
     return Aggregate((weights * _zero_masked(mask, values)).sum(), weights)
 
 
@@ -251,7 +253,7 @@ def policy_loss(
             convert.flags("mask", mask, logp), convert.tensor("centering_logp", centering_logp),
             convert.tensor("centering_behavior_logp", centering_behavior_logp))
         values = values - (b * torch.where(b == 0, 0, centering_logp)).sum(1)  # -inf where the probability is 0
-    return -aggregate(aggregation, values=values, mask=mask, lengths=lengths, horizon=horizon).loss
+    return -aggregate(aggregation, values=values, mask=mask, lengths=lengths, horizon=horizon, groups=groups).loss
 
 
 def fused_policy_loss(
@@ -291,7 +293,8 @@ def fused_policy_loss(
     advantages, lengths = convert.tensor("advantages", advantages), convert.integers("lengths", lengths)
     if weights is None:
         weights = _ops.aggregation_weights(_aggregation(region, aggregation, lengths, advantages), advantages, None, lengths,
-                                           convert.optional_number("horizon", horizon, "a number above 0"))
+                                           convert.optional_number("horizon", horizon, "a number above 0"),
+                                           convert.integers("groups", groups))
     elif aggregation is not None or horizon is not None:
         raise ValueError("weights are given together with aggregation or horizon; keep one of them")
     optional = dict(old_logp=old_logp, behavior_other_logp=behavior_other_logp, old_other_logp=old_other_logp, topk_ids=topk_ids,

@@ -74,8 +74,8 @@ def _register_shapes():
         return rewards.new_empty(tokens), rewards.new_empty(tokens if kind == "gae" else 0)
 
     @fake("aggregation_weights")
-    def _(kind, values, mask, lengths, horizon):
-        check_devices(values, dict(mask=mask), (("lengths", lengths),))
+    def _(kind, values, mask, lengths, horizon, groups):
+        check_devices(values, dict(mask=mask), (("lengths", lengths), ("groups", groups)))
         return torch.empty_like(values)
 
     @fake("certificate")

@@ -183,6 +183,31 @@ TEST(Advantages, AreEmptyWithoutSequencesAndZeroForAMaskedBatch) {
   EXPECT_EQ(gae_advantages(batch, 1, 1).returns, zeros);
 }
 
+// Means of the groups: 0.5, 2, 0.
+TEST(Advantages, OfMaxrlAreDividedByTheMeanOfTheGroup) {
+  const std::vector<double> rewards{1, 0, 1, 0, 3, 1, 0, 0};
+  const std::vector<int64_t> groups{0, 0, 0, 0, 1, 1, 2, 2}, lengths(8, 3);
+  expect_advantages(sequence_advantages("maxrl", rewards, groups, lengths), {1, -1, 1, -1, 0.5, -0.5, 0, 0});
+  const std::string refusal =
+      error_of(3, [&] { maxrl_advantages(std::vector<double>{1, -0.5}, std::vector<int64_t>{0, 0}); });
+  EXPECT_NE(refusal.find("reward -0.5"), std::string::npos) << refusal;
+}
+
+TEST(Advantages, OfTheBatchMeanIgnoreGroups) {
+  expect_advantages(sequence_advantages("batch_mean", std::vector<double>{1, 0, 4, 3}, std::vector<int64_t>{0, 0, 1, 1},
+                                        std::vector<int64_t>(4, 1)),
+                    {-1, -2, 2, 1});
+}
+
+// From the formula of TRL 1.16 for multi_objective_aggregation: normalize_then_sum, in NumPy with eps 1e-4.
+TEST(Advantages, OfGdpoNormaliseEachFunctionAndThenTheSum) {
+  const std::vector<std::vector<double>> functions = {{1, 0, 0, 1, 1, 1, 0, 1}, {1, 1, 0, 0, 0.5, 1, 1, 1}};
+  expect_advantages(
+      gdpo_advantages(functions, std::vector<double>{1, 0.5}, std::vector<int64_t>{0, 0, 0, 0, 1, 1, 1, 1}, 1e-4),
+      {1.3479612816445357, -0.4493204272148452, -1.3479612816445357, 0.4493204272148452, -0.2592527372247267,
+       0.7781730990312109, -1.2970934608376952, 0.7781730990312109});
+}
+
 TEST(Advantages, RejectUnknownKindsAndInconsistentArrays) {
   EXPECT_THAT(error_of(2, [] { sequence_advantages("gae", {}, {}, {}); }),
               AllOf(HasSubstr("gae"), HasSubstr("group_mean")));

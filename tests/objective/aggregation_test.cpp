@@ -95,6 +95,15 @@ TEST(SequenceWeights, MatchTheGoldenWeightsOfValidTokens) {
   EXPECT_EQ(checked, 4 * 25);
 }
 
+// Two prompts with valid tokens: one with 2 + 6 tokens, one with 4; the third has none.
+TEST(SequenceWeights, OfThePromptMeanDivideByTheTokensOfThePrompt) {
+  const std::vector<double> weights = sequence_weights("prompt_mean", std::vector<int64_t>{2, 4, 6, 0}, 1,
+                                                       std::vector<int64_t>{7, 3, 7, 5});
+  EXPECT_EQ(weights, (std::vector<double>{1.0 / 16, 1.0 / 8, 1.0 / 16, 0}));
+  EXPECT_NE(error_of(2, [] { sequence_weights("prompt_mean", std::vector<int64_t>{1}, 1); }).find("0 groups"),
+            std::string::npos);
+}
+
 TEST(SequenceWeights, RejectAnUnknownKind) {
   const std::vector<int64_t> one{1};
   const std::string message = error_of(2, [&] { sequence_weights("mean", one, 1); });

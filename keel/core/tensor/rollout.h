@@ -64,6 +64,12 @@ inline std::shared_ptr<const TokenColumns> prompt_columns(std::span<const int32_
   return columns;
 }
 
+/// The reward of one function, before the weighted sum.
+struct FunctionReward {
+  int64_t function = 0;  // its index
+  double weight = 1, reward = 0;
+};
+
 /// One sampled completion.
 struct Rollout {
   uint64_t id = 0;      // keys the sampling noise: the same id draws the same noise in any batch
@@ -73,7 +79,8 @@ struct Rollout {
   Finish finish = Finish::kStop;
   uint64_t policy_version = 0;  // number of updates of the sampling weights
   double reward = 0;
-  bool has_reward = true;  // unscored rollouts are excluded from statistics and updates
+  std::vector<FunctionReward> function_rewards;  // of the functions that scored it; only for the advantage gdpo
+  bool has_reward = true;                        // unscored rollouts are excluded from statistics and updates
 };
 
 }  // namespace keel

@@ -42,7 +42,8 @@ TokenDecision MinimalMask::operator()(const LossInputs& p) const {
 TokenDecision Ipo::operator()(const LossInputs& p) const {
   const Tensor distance = binary_tv(p.logp, p.behavior_logp);
   return add_log_ratio_penalty(
-      hard_mask(p, importance_ratio(p), distance > threshold, distance, at::full_like(distance, threshold)), p, tau);
+      hard_mask(p, capped_ratio(p, ratio_cap), distance > threshold, distance, at::full_like(distance, threshold)), p,
+      tau);
 }
 
 TokenDecision PrimeRlDefault::operator()(const LossInputs& p) const {
@@ -74,11 +75,19 @@ std::vector<MethodRow<DppoFamily>> dppo_rows() {
        .region = MinimalMask{}},
       {.name = "ipo",
        .summary = "Blocks tokens far from the sampling policy; a quadratic penalty pulls all tokens back to it.",
-       .equation = "g = M r A - 2 tau log r; blocked (M = 0): |pi - mu| > threshold",
+       .equation = "g = M min(r, ratio_cap) A - 2 tau log r; blocked (M = 0): |pi - mu| > threshold",
        .source = "prime-rl",
        .advantage = "group_mean",
        .aggregation = "token_mean",
        .region = Ipo{}},
+      {.name = "prime_rl_2026_09",
+       .summary =
+           "Blocks tokens far from the sampling policy in either direction; the default of prime-rl since 2026-09.",
+       .equation = "g = M min(r, ratio_cap) A - 2 tau log r; blocked (M = 0): |pi - mu| > threshold",
+       .source = "prime-rl",
+       .advantage = "group_mean",
+       .aggregation = "token_mean",
+       .region = Ipo{.threshold = 0.3, .tau = 0, .ratio_cap = 1e4}},
       {.name = "prime_rl_default",
        .summary =
            "DPPO mask on the total variation, plus a quadratic penalty that pulls tokens back to the sampling policy.",

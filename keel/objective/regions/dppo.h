@@ -41,18 +41,20 @@ struct MinimalMask {
   RegionProperties properties() const { return {.tv_thresholds = {"delta"}}; }
 };
 
-/// IPO of prime-rl: r A where |pi - mu| <= threshold, and for every token -2 tau log r, the gradient of -tau (log r)^2.
+/// IPO of prime-rl: min(r, cap) A where |pi - mu| <= threshold, and for every token -2 tau log r, the gradient of
+/// -tau (log r)^2.
 struct Ipo {
-  double threshold = 0.1, tau = 1e-3;
+  double threshold = 0.1, tau = 1e-3, ratio_cap = kUnlimited;
   TokenDecision operator()(const LossInputs& inputs) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("threshold", threshold), visitor("tau", tau, NumberRange::kNonNegative);
+    visitor("threshold", threshold), visitor("tau", tau, NumberRange::kNonNegative), visitor("ratio_cap", ratio_cap);
   }
   Requirements requirements() const { return {}; }
   RegionProperties properties() const { return {.tv_thresholds = {"threshold"}}; }
 };
 
-/// The default loss of prime-rl: the DPPO mask on the binary total variation, plus -2 tau log r as in Ipo.
+/// The default loss of prime-rl in spring 2026: the DPPO mask on the binary total variation, plus -2 tau log r as in
+/// Ipo.
 struct PrimeRlDefault {
   double low = 0.2, high = 0.2, tau = 1e-3;
   TokenDecision operator()(const LossInputs& inputs) const;

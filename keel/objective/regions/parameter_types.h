@@ -23,6 +23,10 @@ enum class TopKSupport { kUnion, kReplaceLast };
 /// The side on which a ratio clip does not apply to rare tokens: the upper bound, the lower bound, or both.
 enum class Side { kHigh, kLow, kBoth };
 enum class Switch { kOff, kOn };
+/// What a gate on old/mu measures: the ratio itself, or the binary KL divergence or total variation of the token.
+enum class GateMeasure { kRatio, kBinaryKl, kTv };
+/// What a gate does with weights outside of its interval: block the token, or clip the weight.
+enum class GateMode { kMask, kClip };
 
 using Choices = std::span<const std::string_view>;
 
@@ -35,6 +39,8 @@ inline constexpr std::array<std::string_view, 9> kDivergence{"binary_tv", "binar
 inline constexpr std::array<std::string_view, 2> kTopKSupport{"union", "replace_last"};
 inline constexpr std::array<std::string_view, 3> kSide{"high", "low", "both"};
 inline constexpr std::array<std::string_view, 2> kSwitch{"false", "true"};
+inline constexpr std::array<std::string_view, 3> kGateMeasure{"ratio", "binary_kl", "tv"};
+inline constexpr std::array<std::string_view, 2> kGateMode{"mask", "clip"};
 }  // namespace choices
 
 inline Choices choices_of(Anchor) { return choices::kAnchor; }
@@ -44,6 +50,8 @@ inline Choices choices_of(Divergence) { return choices::kDivergence; }
 inline Choices choices_of(TopKSupport) { return choices::kTopKSupport; }
 inline Choices choices_of(Side) { return choices::kSide; }
 inline Choices choices_of(Switch) { return choices::kSwitch; }
+inline Choices choices_of(GateMeasure) { return choices::kGateMeasure; }
+inline Choices choices_of(GateMode) { return choices::kGateMode; }
 
 /// The valid range of a number. Thresholds, divisors and `ratio_cap` are positive; numbers that 0 switches off are
 /// non-negative. The dual clip is at least 1, since a lower one would clip tokens whose ratio is 1. kTopK is an integer

@@ -42,6 +42,36 @@ TokenDecision Mis::operator()(const LossInputs& p) const {
                    (policy_ratio - 1).abs(), by_sign(p.advantages, high, low));
 }
 
+TokenDecision OpenRlhf::operator()(const LossInputs& p) const {
+  const auto [policy_ratio, policy_clamps] = importance_ratio(p, Anchor::kRecomputed);
+  const Tensor log_ratio = p.old_logp - p.behavior_logp;
+  auto [weight, clamps] = clamped_exp(log_ratio);
+  const auto over_level = [&](const Tensor& tokens) {
+    if (level == Level::kToken) return tokens;
+    const SequenceReducer sequences(p);
+    return sequences.broadcast(sequences.mean(tokens));
+  };
+  Tensor blocked = is_clipped(p.advantages, policy_ratio, low, high, dual);
+  if (mode == GateMode::kClip) {
+    weight = weight.clamp(gate_low, gate_high);
+  } else {
+    const Tensor measured = measure == GateMeasure::kRatio      ? clamped_exp(over_level(log_ratio)).value
+                            : measure == GateMeasure::kBinaryKl ? over_level(binary_kl(p.old_logp, p.behavior_logp))
+                                                                : over_level(binary_tv(p.old_logp, p.behavior_logp));
+    blocked = blocked.logical_or(measured < gate_low).logical_or(measured > gate_high);
+  }
+  return hard_mask(p, {weight * policy_ratio, clamps + policy_clamps}, blocked, (policy_ratio - 1).abs(),
+                   by_sign(p.advantages, high, low));
+}
+
+std::optional<InvalidParameter> OpenRlhf::check_parameters() const {
+  if (mode == GateMode::kClip && (measure != GateMeasure::kRatio || level != Level::kToken))
+    return invalid_parameter("mode", "mode",
+                             " is clip, but only the ratio of a token can be clipped; expected the mode mask, or the "
+                             "measure ratio and the level token");
+  return check_bounds("gate_low", gate_low, "gate_high", gate_high);
+}
+
 std::vector<MethodRow<RolloutCorrectionFamily>> rollout_correction_rows() {
   const std::string minirl =
       "g = min(r, ratio_cap) A; blocked: A > 0 and pi/old > 1 + high, A < 0 and pi/old < 1 - low";
@@ -82,7 +112,15 @@ std::vector<MethodRow<RolloutCorrectionFamily>> rollout_correction_rows() {
        .source = "arXiv 2510.18855; as verl writes it",
        .advantage = "grpo",
        .aggregation = "token_mean",
-       .region = Mis{}}};
+       .region = Mis{}},
+      {.name = "openrlhf",
+       .summary = "The ratio clip on pi/old, times old/mu, with a gate on the ratio, binary KL or TV of old from mu.",
+       .equation = "g = (old/mu) r' A, r' = pi/old" + clip +
+                   " or r' > dual, or the measure outside [gate_low, gate_high]; the mode clip clips old/mu instead",
+       .source = "OpenRLHF",
+       .advantage = "grpo",
+       .aggregation = "token_mean",
+       .region = OpenRlhf{}}};
 }
 
 }  // namespace keel

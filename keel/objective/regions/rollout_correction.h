@@ -56,8 +56,29 @@ struct Mis {
   }
 };
 
+/// OpenRLHF's gates: (old/mu) r' A with the PPO clip on r' = pi/old, and a gate on a measure m of old from mu, without
+/// regard to the advantage. The mode mask blocks tokens with m outside [gate_low, gate_high]; the mode clip clips
+/// old/mu to that interval. At sequence level m is the mean over the tokens; for the ratio it is the geometric mean.
+struct OpenRlhf {
+  double low = 0.2, high = 0.2, dual = kUnlimited, gate_low = 0.5, gate_high = 5;
+  GateMeasure measure = GateMeasure::kRatio;
+  GateMode mode = GateMode::kMask;
+  Level level = Level::kToken;
+  TokenDecision operator()(const LossInputs& inputs) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("dual", dual, NumberRange::kAtLeastOne);
+    visitor("gate_low", gate_low, NumberRange::kNonNegative), visitor("gate_high", gate_high);
+    visitor("measure", measure), visitor("mode", mode), visitor("level", level);
+  }
+  Requirements requirements() const {
+    return {.recomputed_logp = true, .scope = level == Level::kToken ? Scope::kToken : Scope::kSequence};
+  }
+  RegionProperties properties() const { return {.clips_ratio = true}; }
+  std::optional<InvalidParameter> check_parameters() const;
+};
+
 /// All regions of this family. Add a new region here: it then becomes an alternative of TrustRegion.
-using RolloutCorrectionFamily = std::variant<MiniRl, Tis, Mis>;
+using RolloutCorrectionFamily = std::variant<MiniRl, Tis, Mis, OpenRlhf>;
 std::vector<MethodRow<RolloutCorrectionFamily>> rollout_correction_rows();
 
 }  // namespace keel

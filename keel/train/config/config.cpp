@@ -106,7 +106,7 @@ std::vector<std::string> unused_settings(const Config& config) {
   const ObjectiveOptions& objective = config.objective;
   const std::string advantage =
       objective.advantage.value_or(find_method(objective.method, "objective.method: unknown method").advantage);
-  if (objective.advantage_eps && advantage != "grpo")
+  if (objective.advantage_eps && advantage != "grpo" && advantage != "gdpo")
     notes.push_back("objective.advantage_eps does nothing: the advantage " + advantage +
                     " does not divide by the standard deviation of a group");
   const OptimizerOptions& optimizer = config.optimizer;

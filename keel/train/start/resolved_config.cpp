@@ -110,7 +110,8 @@ void fill_objective(Settings& used, const Config& config) {
   used["objective.aggregation"] = objective.method.aggregation;
   used.drop_all({"objective.delta", "objective.delta_low", "objective.delta_high", "objective.anchor",
                  "objective.ratio_cap", "objective.parameters", "objective.horizon", "objective.advantage_eps"});
-  if (objective.method.advantage == "grpo") used["objective.advantage_eps"] = objective.advantage_eps;
+  if (objective.method.advantage == "grpo" || objective.method.advantage == "gdpo")
+    used["objective.advantage_eps"] = objective.advantage_eps;
   const auto path = [](const std::string& name) {
     return "objective." + (name == "low" || name == "high" ? "delta_" + name : name);
   };

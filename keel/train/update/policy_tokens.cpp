@@ -27,6 +27,12 @@ std::vector<int64_t> SelectedRollouts::lengths() const {
   return result;
 }
 
+std::vector<int64_t> SelectedRollouts::prompts() const {
+  std::vector<int64_t> result;
+  for (const Rollout* rollout : rollouts) result.push_back(rollout->prompt);
+  return result;
+}
+
 TrainingSequence training_sequence(const Rollout& rollout, int64_t completion_id) {
   return {rollout.tokens.prompt->ids, rollout.tokens.ids, rollout.prompt, completion_id, rollout.tokens.trained};
 }

@@ -27,6 +27,7 @@ struct SelectedRollouts {
   Tensor behavior_head;
 
   std::vector<int64_t> lengths() const;
+  std::vector<int64_t> prompts() const;
 };
 
 /// Converts a rollout to a sequence for packing.

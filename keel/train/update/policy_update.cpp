@@ -65,7 +65,7 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
   const Requirements needs = objective.requirements();
   const SelectedRollouts selected = select_rollouts(scored, indices);
   const std::vector<double> loss_weights =
-      sequence_weights(objective.method.aggregation, selected.lengths(), objective.length_divisor);
+      sequence_weights(objective.method.aggregation, selected.lengths(), objective.length_divisor, selected.prompts());
   const std::vector<PackedBatch> batches = pack(selected.sequences, tokens_per_batch, model.device());
   const bool whole_update = needs.scope == Scope::kBatch;
   const TokenDecision decided =

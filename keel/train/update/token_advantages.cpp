@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
 #include <numeric>
 
 #include "keel/objective/aggregation.h"
@@ -16,6 +17,21 @@ std::vector<std::vector<float>> split_by_sequence(const std::vector<double>& tok
     result.emplace_back(tokens.begin() + begin, tokens.begin() + end);
   });
   return result;
+}
+
+std::vector<double> gdpo_advantages_of(std::span<const Rollout> rollouts, std::span<const int64_t> groups, double eps) {
+  std::vector<std::vector<double>> functions;
+  std::vector<double> weights;
+  for (size_t i = 0; i < rollouts.size(); ++i)
+    for (const auto& [function, weight, reward] : rollouts[i].function_rewards) {
+      while (std::ssize(functions) <= function) {
+        functions.emplace_back(rollouts.size(), std::numeric_limits<double>::quiet_NaN());
+        weights.push_back(0);
+      }
+      functions[static_cast<size_t>(function)][i] = reward;
+      weights[static_cast<size_t>(function)] = weight;
+    }
+  return gdpo_advantages(functions, weights, groups, eps);
 }
 
 }  // namespace
@@ -37,13 +53,14 @@ TokenAdvantages compute_advantages(const std::string& advantage, std::span<const
     rewards[i] -= std::accumulate(penalties[i].begin(), penalties[i].end(), 0.0);
   }
   TokenAdvantages result;
-  const bool is_per_token = advantage == "gae" || (advantage == "reinforce_pp" && !penalties.empty());
-  if (!is_per_token) {
-    const std::vector<double> per_rollout = sequence_advantages(advantage, rewards, groups, lengths, eps);
+  const auto repeat_per_token = [&](const std::vector<double>& per_rollout) {
     for (size_t i = 0; i < rollouts.size(); ++i)
       result.advantages.emplace_back(lengths[i], static_cast<float>(per_rollout[i]));
     return result;
-  }
+  };
+  if (advantage == "gdpo") return repeat_per_token(gdpo_advantages_of(rollouts, groups, eps));
+  const bool is_per_token = advantage == "gae" || (advantage == "reinforce_pp" && !penalties.empty());
+  if (!is_per_token) return repeat_per_token(sequence_advantages(advantage, rewards, groups, lengths, eps));
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   const std::vector<uint8_t> mask(static_cast<size_t>(tokens), 1);  // all trained tokens are valid
   if (advantage == "reinforce_pp") {  // reward-to-go equals GAE with values 0 and lambda 1

@@ -22,7 +22,7 @@ struct TokenAdvantages {
 /// reward at the last token and uses the value 0 after the end, even of truncated completions.
 ///
 /// `penalties` [rollout][token] are subtracted from the rewards: per token with "gae" and "reinforce_pp", else their
-/// sum from the rollout's reward. `eps` is added to the standard deviation that "grpo" divides by.
+/// sum from the rollout's reward. `eps` is added to the standard deviations that "grpo" and "gdpo" divide by.
 TokenAdvantages compute_advantages(const std::string& advantage, std::span<const Rollout> rollouts,
                                    const CriticOptions& critic, std::span<const std::vector<double>> penalties = {},
                                    double eps = kAdvantageEps);

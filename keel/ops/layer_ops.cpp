@@ -138,6 +138,11 @@ NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weigh
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const AddedProduct& added) {
   if (has_gpu_kernel(x))
     if (const Tensor y = gpu::skinny_linear(x, weight, bias, added, /*swiglu=*/false); y.defined()) return y;
+  if (added.x.defined() && x.is_cuda() && is_narrow(x.scalar_type())) {  // rounds the sum once, as the kernel does
+    Tensor sum = at::mm(x, weight.t(), at::kFloat);
+    at::addmm_out(sum, sum, added.x, added.weight.t(), at::kFloat);
+    return (bias.defined() ? sum.add_(bias) : sum).to(x.scalar_type());
+  }
   Tensor y = at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
   return added.x.defined() ? y.addmm_(added.x, added.weight.t()) : y;
 }

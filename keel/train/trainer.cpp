@@ -70,9 +70,13 @@ Experience Trainer::annotate(RolloutBatch batch, StepMetrics& metrics, const Ste
   const ModelWeights& sampler_model = batch.weights.weights;
   if (needs.hidden_states) experience.behavior_head = sampler_model.head().value().clone();
   Stage stage(watcher.meters->training, "log-probabilities", static_cast<int64_t>(experience.rollouts.size()));
-  keel::annotate(experience.rollouts, network_, CausalLm(sampler_model, network_.execution()), reference(),
-                 critic_ ? &critic_->critic() : nullptr, needs, config_.rollout.temperature,
-                 config_.train.tokens_per_batch);
+  const CausalLm sampled_by(sampler_model, network_.execution());
+  const double temperature = config_.rollout.temperature;
+  const int64_t tokens_per_batch = config_.train.tokens_per_batch;
+  keel::annotate(experience.rollouts, network_, sampled_by, reference(), critic_ ? &critic_->critic() : nullptr, needs,
+                 temperature, tokens_per_batch);
+  if (config_.rollout.staleness > 0 && !experience.rollouts.empty())
+    metrics.drift = measure_drift(experience.rollouts, network_, sampled_by, temperature, tokens_per_batch);
   return experience;
 }
 
@@ -121,6 +125,10 @@ void Trainer::update_policy(const Experience& experience, const Objective& objec
     stage.set(rollouts_done, tokens_done);
   }
   metrics.tokens = tokens.read();
+  if (metrics.drift && metrics.tokens) {
+    metrics.tokens->mismatch_mean = metrics.drift->mismatch_mean;
+    metrics.tokens->mismatch_max = metrics.drift->mismatch_max;
+  }
   metrics.blocked = blocked.top(policy_.tokenizer);
   metrics.gradients = norms.metrics();
   metrics.loss_scale = optimizer_.loss_scale();
@@ -228,8 +236,8 @@ LogprobCheck Trainer::check_logprobs(const TrainState& state) const {
   // Uses exact weights and no noise: rollout.weights and rollout.logit_noise differ from the trainer on purpose.
   SamplingRequest request = sampling_request();
   request.logit_noise = 0;
-  return check_sampler_matches_trainer(sampler_weights(), network_, policy_.tokenizer, stream.next(kPrompts),
-                                       request, config_.train.tokens_per_batch);
+  return check_sampler_matches_trainer(sampler_weights(), network_, policy_.tokenizer, stream.next(kPrompts), request,
+                                       config_.train.tokens_per_batch);
 }
 
 Objective current_objective(const Config& config, const RlState& state) {
@@ -261,9 +269,7 @@ Trainer::Trainer(const Config& config, const LoadedModel& policy, const PromptSo
                   critic_optimizer_options(config.critic, config.optimizer));
 }
 
-SamplerWeights Trainer::sampler_weights() const {
-  return {policy_.model, masters(), execution_options(config_)};
-}
+SamplerWeights Trainer::sampler_weights() const { return {policy_.model, masters(), execution_options(config_)}; }
 
 StepResult Trainer::step(TrainState& state) {
   StepWatcher no_watcher;

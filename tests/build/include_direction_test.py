@@ -76,7 +76,7 @@ MODULES = {
     "train/config": "core core/files core/options data task reward objective model model/network rollout evaluation train/update",
     "compat": "core core/options model/network train/config",  # no module may include it
     "train/checkpoint": "core core/files core/tensor record record/report model model/*",
-    "train/start": "core core/files core/tensor data task reward libs/hftext/tokenizer libs/hftext/chat model model/* rollout train/checkpoint "
+    "train/start": "core core/files core/tensor data task reward libs/hftext/tokenizer libs/hftext/chat model model/* objective rollout rollout/cache train/checkpoint "
                    "train/config train/update",
     "train": "*",
     "study": "*",

@@ -222,7 +222,7 @@ class ModelFolder(support.Test):
         for weights, message in (
                 ({**index["weight_map"], "extra": first}, ('"extra"', first, "in no file")),
                 ({**index["weight_map"], names[0]: second}, (f'"{names[0]}"', second, f"is in {first}")),
-                ({k: v for k, v in index["weight_map"].items() if k != names[1]}, (f'"{names[1]}"', second, "does not name"))):
+                ({k: v for k, v in index["weight_map"].items() if k != names[1]}, (f'"{names[1]}"', second, "is missing"))):
             (self.base / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weights}))
             self.assert_refused(self.generate(), 3, "model.safetensors.index.json", *message)
         (self.base / "model.safetensors.index.json").write_text(json.dumps(index))

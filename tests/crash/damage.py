@@ -40,7 +40,7 @@ class Scene:
         result = self.command()
         try:
             if result.returncode in (2, 3):
-                require(result.stderr.startswith("keel: ") and "internal error" not in result.stderr, "no message")
+                require(re.match(r"(device: .*\n)?keel: ", result.stderr) and "internal error" not in result.stderr, "no message")
                 require(self.is_named(name, result.stderr), "refused, but the file is not named")
                 require(support.tree(self.folder) == before, "refused, but something was changed")
                 return "refused"

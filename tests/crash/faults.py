@@ -183,7 +183,7 @@ def bear(trial, scenario, fault, hit, run, result, unprinted):
         recorded = [call for call in hit if call.kind in READING and call.path.endswith(RECORDED)]
         require(code != 0 or not recorded, "read in part without a word")
     if code in (3, 4) and fault != INTERRUPTED and 2 not in unprinted:
-        require(result.stderr.startswith("keel: "), "no message")
+        require(re.match(r"(device: .*\n)?keel: ", result.stderr), "no message")
         require(str(run) in result.stderr and WORDS[fault] in result.stderr, "neither the path nor the system's words")
     flag = "--overwrite"
     if scenario.flag != "--overwrite":  # otherwise the old run is partly removed

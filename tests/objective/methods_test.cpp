@@ -77,7 +77,7 @@ TEST(Methods, HaveTheThresholdsOfThePapers) {
 /// A value that is consistent with all defaults: 0.3125, except for upper bounds of ratios.
 double possible_value(const std::string& parameter) {
   const bool upper =
-      parameter == "dual" || parameter == "gap_high" || parameter == "sigma_high" || parameter == "horizon";
+      parameter == "dual" || parameter == "gap_high" || parameter == "gate_high" || parameter == "sigma_high" || parameter == "horizon";
   return parameter == "k" ? 3 : upper ? 3.125 : 0.3125;
 }
 

@@ -183,7 +183,7 @@ def contradicting_parameters_are_refused():
     old = dict(old_logp=tokens()["logp"])
     for region, params, wanted in (("mis", {"gap_low": 2.0, "gap_high": 1.0}, ["gap_low is 2", "gap_high is 1", "at most"]),
                                    ("dppo_tv", {"C": 3, "c": 3}, ["C", '"c"', "keep one"]), ("drpo", {"delta": 1e300}, ["delta", "1e-20 to 1e20"]),
-                                   ("dppo_tv", {"high": 1.5}, ["high is 1.5", "at most 1", "None"])):
+                                   ("dppo_tv", {"high": 1.5}, ["high is 1.5", "at most 1", "none"])):
         refused([region, *wanted], keel.token_coefficients, region, params, **old, **tokens())
     for region, params in (("drpo", {"delta": 12.5}), ("dppo_kl", {"high": 2}), ("cppo", {"quantile": None}), ("dppo_tv", {"high": INF, "low": None})):
         keel.token_coefficients(region, params, **old, **tokens())

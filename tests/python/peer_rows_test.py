@@ -37,7 +37,7 @@ def compare(method, params, batch, loss):
 
 def the_new_default_of_prime_rl_masks_both_directions():
     def loss(logp, mu, old, advantages, sequence):
-        kept = ((logp.exp() - mu.exp()).abs() <= 0.3).detach()
+        kept = ((logp.exp() - mu.exp()).abs() <= 0.3).double()
         ratio = clipped_exp(logp - mu)
         return -kept * torch.where(ratio < 1e4, ratio, ratio.detach().clamp(max=1e4) * logp) * advantages
 
@@ -63,7 +63,7 @@ def a_gate_of_openrlhf_masks_or_clips_by_the_mismatch():
             if level == "sequence":
                 tokens = mean_over(sequence, tokens)
             measured = clipped_exp(tokens) if measure == "ratio" else tokens
-            return -((measured >= low) & (measured <= high)) * weight * surrogate
+            return -((measured >= low) & (measured <= high)).double() * weight * surrogate
         return loss
 
     blocked = set()

@@ -120,7 +120,7 @@ def torch_checks_the_operators():
     library.opcheck(ops.divergence, ("binary_kl", three[0], three[1], None, None, None, None, None, "union"))
     library.opcheck(ops.advantages, ("grpo", torch.rand(3), groups, None, None, None, None, None, None, None))
     library.opcheck(ops.advantages, ("reinforce_pp", torch.rand(3), groups, lengths, mask, None, None, None, None, None))
-    library.opcheck(ops.aggregation_weights, ("token_mean", three[2], mask, lengths, None))
+    library.opcheck(ops.aggregation_weights, ("token_mean", three[2], mask, lengths, None, None))
 
 
 def without_valid_tokens_the_loss_is_zero():

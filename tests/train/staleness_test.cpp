@@ -156,6 +156,22 @@ TEST(Staleness, AResumedRunIsBitwiseEqualAfterEveryStep) {
   }
 }
 
+// The second batch was sampled before the first update: the policy has drifted from its sampler, which still agrees
+// with the trainer at equal weights.
+TEST(Staleness, ReportsMismatchAndDriftApart) {
+  Config config = stale_config("dppo_tv", 1);
+  config.rollout.weights = "exact";
+  ResumedTraining run(config);
+  const StepMetrics first = run.step().metrics, second = run.step().metrics;
+  ASSERT_TRUE(first.drift && second.drift && first.tokens && second.tokens);
+  EXPECT_EQ(first.drift->mean, 0);
+  EXPECT_GT(second.drift->mean, 1e-4);
+  EXPECT_GE(second.drift->max, second.drift->mean);
+  EXPECT_LT(second.tokens->mismatch_max, 1e-5);
+  EXPECT_EQ(metrics_row(second).at("mismatch/abs_prob_max"), second.tokens->mismatch_max);
+  EXPECT_EQ(metrics_row(second).at("policy/drift_mean"), second.drift->mean);
+}
+
 TEST(Staleness, KeepsOnePolicyCopyPerStepOfStaleness) {
   ResumedTraining run(stale_config("dppo_tv", 2));
   const size_t weights = warm_model().parameters().size();

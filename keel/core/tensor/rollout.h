@@ -65,7 +65,7 @@ inline std::shared_ptr<const TokenColumns> prompt_columns(std::span<const int32_
 }
 
 /// The reward of one function, before the weighted sum.
-struct FunctionReward {
+struct WeightedReward {
   int64_t function = 0;  // its index
   double weight = 1, reward = 0;
 };
@@ -79,7 +79,7 @@ struct Rollout {
   Finish finish = Finish::kStop;
   uint64_t policy_version = 0;  // number of updates of the sampling weights
   double reward = 0;
-  std::vector<FunctionReward> function_rewards;  // of the functions that scored it; only for the advantage gdpo
+  std::vector<WeightedReward> function_rewards;  // of the functions that scored it; only for the advantage gdpo
   bool has_reward = true;                        // unscored rollouts are excluded from statistics and updates
 };
 

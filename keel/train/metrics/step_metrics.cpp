@@ -109,6 +109,10 @@ Json metrics_row(const StepMetrics& metrics) {
   row["time/reward"] = metrics.reward_seconds;
   put_scores(row, metrics.scores);
   row["mismatch/weights"] = metrics.sampling_precision;
+  if (metrics.drift) {
+    row["policy/drift_mean"] = metrics.drift->mean;
+    row["policy/drift_max"] = metrics.drift->max;
+  }
   if (metrics.logit_noise > 0) row["mismatch/logit_noise"] = metrics.logit_noise;
   put_rollouts(row, metrics.rollouts);
   if (metrics.groups) put_groups(row, *metrics.groups);

@@ -12,6 +12,7 @@
 #include "keel/train/metrics/rollout_metrics.h"
 #include "keel/train/metrics/token_metrics.h"
 #include "keel/train/update/critic_training.h"
+#include "keel/train/update/drift.h"
 #include "keel/train/update/optimizer.h"
 #include "keel/train/update/update_certificate.h"
 
@@ -38,6 +39,7 @@ struct StepMetrics {
   std::optional<ValueMetrics> values = {};        // with a critic
   std::optional<double> lr = {};                  // of the policy's last update
   std::optional<TokenMetrics> tokens = {};        // of all updates
+  std::optional<Drift> drift = {};                // with rollout.staleness
   std::vector<BlockedToken> blocked = {};         // the tokens most often masked by the trust region
   std::optional<GradientMetrics> gradients = {};  // the policy's
   std::optional<double> loss_scale = {};          // of the policy's next update, in float16

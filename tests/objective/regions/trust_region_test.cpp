@@ -29,7 +29,9 @@ TEST(Dppo, BlocksATokenThatMovesAwayAndKeepsOneThatMovesBack) {
   for (size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(divergence[i], apart[i], 1e-12) << i;
 }
 
-Dppo kl_mask(double both) { return {.low = both, .high = both, .divergence = Divergence::kBinaryKl}; }
+Dppo kl_mask(double both) {
+  return {.low = both, .high = both, .ratio_cap = kUnlimited, .divergence = Divergence::kBinaryKl};
+}
 
 TEST(Dppo, BlocksAnInfiniteDivergenceForEveryThreshold) {
   const Tensor logp = at::zeros({2}, at::kFloat), behavior_logp = at::full({2}, -3.0, at::kFloat);
@@ -169,8 +171,9 @@ TEST(Dppo, MeasuresDirectionAndDistanceFromItsAnchor) {
   // pi = 0.7 is above mu = 0.5 and below old = 0.9: an increase moves away from mu and towards old.
   LossInputs policy{log_of({0.7, 0.7}), log_of({0.5, 0.5}), at::tensor({1.0, -1.0}, at::kDouble)};
   policy.old_logp = log_of({0.9, 0.9});
-  EXPECT_EQ(to_vector(token_coefficients(Dppo{}, policy).keep), (std::vector<double>{0, 1}));
-  const TokenDecision recomputed = token_coefficients(Dppo{.anchor = Anchor::kRecomputed}, policy);
+  EXPECT_EQ(to_vector(token_coefficients(Dppo{.low = 0.15, .high = 0.15}, policy).keep), (std::vector<double>{0, 1}));
+  const TokenDecision recomputed =
+      token_coefficients(Dppo{.low = 0.15, .high = 0.15, .anchor = Anchor::kRecomputed}, policy);
   EXPECT_EQ(to_vector(recomputed.keep), (std::vector<double>{1, 0}));
   EXPECT_NEAR(to_vector(recomputed.coefficient)[0], 1.4, 1e-12);  // the ratio is over mu
 }

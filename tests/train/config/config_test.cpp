@@ -171,7 +171,7 @@ TEST(ConfigConsistency, NoneIsNoRatioCap) {
   EXPECT_EQ(config.objective.ratio_cap, std::numeric_limits<double>::infinity());
   EXPECT_EQ(to_json(config).at("objective").at("ratio_cap"), "none");
   EXPECT_THAT(refusal_of({"objective.ratio_cap=non"}), HasSubstr("a number above 0, none (no limit), or null"));
-  EXPECT_THAT(refusal_of({"objective.delta=none"}), HasSubstr("objective.delta: got \"none\""));
+  EXPECT_THAT(refusal_of({"objective.delta=none"}), HasSubstr("objective.delta=none: got \"none\""));
 }
 
 TEST(ConfigConsistency, SettingsWithoutEffectAreErrors) {

@@ -89,13 +89,13 @@ std::optional<TokenWeights> weights_of(const MinimalMask& r) {
 // The penalty of ipo and prime_rl_default is not multiplied by A.
 std::optional<TokenWeights> weights_of(const Ipo& r) {
   if (r.tau > 0) return std::nullopt;
-  TokenWeight weight;
+  TokenWeight weight = capped(r.ratio_cap);
   weight.max_rise = weight.max_fall = static_cast<float>(r.threshold);
   return TokenWeights{weight, weight};
 }
 
 std::optional<TokenWeights> weights_of(const PrimeRlDefault& r) {
-  return r.tau > 0 ? std::nullopt : weights_of(Dppo{.low = r.low, .high = r.high});
+  return r.tau > 0 ? std::nullopt : weights_of(Dppo{.low = r.low, .high = r.high, .ratio_cap = kUnlimited});
 }
 
 std::optional<TokenWeights> weights_of(const Spo& r) {
@@ -112,11 +112,13 @@ TokenWeights sloped(double delta, TokenWeight weight) {
 
 std::optional<TokenWeights> weights_of(const Drpo& r) {
   if (r.divergence != Divergence::kBinaryTv) return std::nullopt;
-  return sloped(r.delta, {});
+  return sloped(r.delta, capped(r.ratio_cap));
 }
 
 std::optional<TokenWeights> weights_of(const MaskDrpo& r) {
-  return sloped(r.delta, {.slope_from = static_cast<float>(r.delta)});
+  TokenWeight weight = capped(r.ratio_cap);
+  weight.slope_from = static_cast<float>(r.delta);
+  return sloped(r.delta, weight);
 }
 
 std::optional<TokenWeights> weights_of(const Sapo& r) {

@@ -47,8 +47,7 @@ def the_new_default_of_prime_rl_masks_both_directions():
 
 def a_gate_of_openrlhf_masks_or_clips_by_the_mismatch():
     def mean_over(sequence, tokens):
-        means = torch.stack([tokens[sequence == s].mean() for s in sequence.tolist()])
-        return means
+        return torch.stack([tokens[sequence == s].mean() for s in sequence.tolist()]) if len(sequence) else tokens
 
     def loss_with(measure, level, mode, low, high):
         def loss(logp, mu, old, advantages, sequence):

@@ -88,6 +88,9 @@ inline std::vector<WrittenWeight> written_weights() {
       {"ipo",
        {{"threshold", 0.05}, {"tau", 0}},
        [](double pi, double mu, bool) { return std::abs(pi - mu) > 0.05 ? 0 : pi / mu; }},
+      {"prime_rl_2026_09",
+       {{"threshold", 0.05}, {"C", 1.2}},
+       [](double pi, double mu, bool) { return std::abs(pi - mu) > 0.05 ? 0 : std::min(pi / mu, 1.2); }},
       {"prime_rl_default",
        {{"low", 0.05}, {"high", 0.1}, {"tau", 0}},
        [=](double pi, double mu, bool positive) {
@@ -96,11 +99,16 @@ inline std::vector<WrittenWeight> written_weights() {
       {"drpo",
        {{"delta", 0.1}},
        [](double pi, double mu, bool positive) { return pi / mu * (1 - (positive ? 1 : -1) * (pi - mu) / 0.1); }},
+      {"drpo",
+       {{"delta", 0.1}, {"C", 1.2}},
+       [](double pi, double mu, bool positive) {
+         return std::min(pi / mu, 1.2) * (1 - (positive ? 1 : -1) * (pi - mu) / 0.1);
+       }},
       {"mask_drpo",
-       {{"delta", 0.05}},
+       {{"delta", 0.05}, {"C", 1.2}},
        [](double pi, double mu, bool positive) {
          const double factor = 1 - (positive ? 1 : -1) * (pi - mu) / 0.05;
-         return pi / mu * (std::abs(pi - mu) <= 0.05 ? 1 : factor);
+         return std::min(pi / mu, 1.2) * (std::abs(pi - mu) <= 0.05 ? 1 : factor);
        }},
       {"spo",
        {{"eps", 0.2}},

@@ -128,11 +128,13 @@ struct RowProbabilities {
 struct TokenDivergences {
   RowProbabilities pi, mu;
   double inverse_temperature, log_ratio;  // of mu to pi for equal logits
+  bool single;                            // both have one token only, so that a fused multiply-add must not round
   KEEL_HOST_DEVICE TokenDivergences(const RowNormalizer& n, const RowNormalizer& behavior, double inverse_t)
       : pi(n, inverse_t),
         mu(behavior, inverse_t),
         inverse_temperature(inverse_t),
-        log_ratio((n.largest - behavior.largest) * inverse_t + n.log_sum - behavior.log_sum) {}
+        log_ratio((n.largest - behavior.largest) * inverse_t + n.log_sum - behavior.log_sum),
+        single(std::isinf(n.log_others) && std::isinf(behavior.log_others)) {}
   KEEL_HOST_DEVICE double distance(float logit, float behavior_logit) const {
     return std::fabs(pi(logit) - mu(behavior_logit));
   }
@@ -142,6 +144,8 @@ struct TokenDivergences {
     const double logit_difference = (static_cast<double>(behavior_logit) - logit) * inverse_temperature;
     return mu_j == 0 ? 0 : mu_j * (logit_difference + log_ratio);
   }
+  /// KL(mu || pi) from the sum of kl() over all tokens.
+  KEEL_HOST_DEVICE float row_kl(double sum) const { return static_cast<float>(sum < 0 || single ? 0 : sum); }
 };
 
 /// mu w of the tokens of a row: their probability under the policy mu times a method's weight.

@@ -38,12 +38,15 @@ LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, co
                                  int64_t begin) const {
   const int64_t rows = std::min(options_.chunk_rows, hidden.size(0) - begin);
   const auto part = [&](const Tensor& x) { return x.defined() ? x.narrow(0, begin, rows) : x; };
+  const KeptRows kept = behavior.kept.rows(begin, rows);
   const auto next_token = [&](const Tensor& states, const Weight& weight) {
-    const Tensor logits = weight.linear_to_float32(states, options_.bitwise);
-    return NextTokenDistribution(apply_softcap(logits, options_.softcap), options_.temperature);
+    const Tensor logits = apply_softcap(weight.linear_to_float32(states, options_.bitwise), options_.softcap);
+    exclude_other_tokens(logits, kept);
+    return NextTokenDistribution(logits, options_.temperature);
   };
   Chunk chunk{begin, rows, part(hidden), part(targets), next_token(part(hidden), weight_)};
-  if (options_.softcap > 0) chunk.softcap_slope = 1 - (chunk.next.logits() / options_.softcap).square();
+  if (options_.softcap > 0)  // 0 for excluded tokens, whose logits are -inf
+    chunk.softcap_slope = (1 - (chunk.next.logits() / options_.softcap).square()).clamp_min_(0);
   const auto [logp, other_logp] = chunk.next.log_probs(chunk.targets);
   chunk.stats = {.logp = logp, .entropy = chunk.next.entropy(), .other_logp = other_logp};
   if (behavior.topk_ids.defined()) chunk.stats.topk_logp = chunk.next.logp(part(behavior.topk_ids));
@@ -88,7 +91,8 @@ Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope
 
   Tensor gradient_hidden = at::empty_like(hidden, hidden.options().dtype(at::kFloat));
   for (int64_t begin = 0; begin < total; begin += options_.chunk_rows) {
-    Chunk chunk = make_chunk(hidden, targets, scope == Scope::kToken ? behavior : BehaviorRows{}, begin);
+    Chunk chunk =
+        make_chunk(hidden, targets, scope == Scope::kToken ? behavior : BehaviorRows{.kept = behavior.kept}, begin);
     HeadCoefficients part;
     if (scope == Scope::kToken) {
       part = coefficients(chunk.stats, begin, begin + chunk.rows);

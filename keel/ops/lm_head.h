@@ -5,16 +5,19 @@
 
 #include "keel/core/requirements.h"
 #include "keel/core/tensor/tensor.h"
+#include "keel/ops/kept_rows.h"
 #include "keel/ops/next_token_distribution.h"
 #include "keel/ops/weight.h"
 
 namespace keel {
 
-/// The sampler's record of the same rows, for statistics that compare two distributions. Undefined tensors are skipped.
+/// The sampler's record of the same rows. Undefined members are skipped. With `kept` all statistics and gradients are
+/// of the truncated distributions: both policies, restricted to the kept tokens and renormalised.
 struct BehaviorRows {
   Tensor topk_ids = {};  // [M, K] int64: tokens whose log-probs are computed
   Tensor hidden = {};    // [M, H] the sampler's hidden states; with `weight` they give the distribution mu
   Tensor weight = {};    // [V, H] the sampler's head
+  KeptRows kept = {};    // [M] sets of tokens
   std::optional<TokenWeights> weights = {};  // of the method, for score centering in the exact form
 };
 

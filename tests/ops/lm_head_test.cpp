@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/support/goldens.h"
+#include "tests/support/kept_rows.h"
 #include "tests/support/tensors.h"
 
 namespace keel {
@@ -20,6 +21,17 @@ struct Problem {
   Tensor scale = random_normal({kRows}, 3), entropy_scale = random_normal({kRows}, 4) * 0.3;
   double temperature = 1, softcap = 0;
   bool with_entropy = false;
+  Tensor excluded = {};  // [kRows, kVocab] bool: tokens that truncated sampling left out, if any
+
+  BehaviorRows behavior() const {
+    if (!excluded.defined()) return {};
+    return {.kept = to_kept_rows(to_kept_tokens(at::zeros(excluded.sizes()).masked_fill(excluded, -INFINITY)))};
+  }
+  /// Sets of 13, 1, 5, ... tokens with the target.
+  Tensor random_excluded() const {
+    const Tensor order = ranks_in_rows(random_normal({kRows, kVocab}, 9).scatter(1, targets.unsqueeze(1), -100));
+    return order >= int64_tensor({13, 1, 5, 2, 12, 1, 3, 7, 2}).unsqueeze(1);
+  }
 
   HeadCoefficients coefficients(const Tensor& logp, int64_t begin, int64_t end) const {
     const auto rows = [&](const Tensor& x) { return x.narrow(0, begin, end - begin).to(logp.scalar_type()); };
@@ -33,18 +45,21 @@ struct Problem {
   Gradients ours(Scope scope, int64_t chunk_rows) const {
     const Weight w(weight.clone());
     const GradientSinks gradients({{"weight", w}});
-    const Tensor gradient =
-        LmHead(w, {.temperature = temperature, .softcap = softcap, .chunk_rows = chunk_rows})
-            .backward(hidden, targets, scope, [&](const TokenStats& stats, int64_t begin, int64_t end) {
-              EXPECT_EQ(stats.logp.size(0), end - begin);
-              return coefficients(stats.logp, begin, end);
-            });
+    const Tensor gradient = LmHead(w, {.temperature = temperature, .softcap = softcap, .chunk_rows = chunk_rows})
+                                .backward(
+                                    hidden, targets, scope,
+                                    [&](const TokenStats& stats, int64_t begin, int64_t end) {
+                                      EXPECT_EQ(stats.logp.size(0), end - begin);
+                                      return coefficients(stats.logp, begin, end);
+                                    },
+                                    behavior());
     return {gradient, gradients.sums()[0]};
   }
 
   Tensor naive_logits(const Tensor& h, const Tensor& w) const {
-    const Tensor raw = h.matmul(w.t());
-    return (softcap > 0 ? softcap * at::tanh(raw / softcap) : raw) / temperature;
+    const Tensor raw = h.matmul(w.t()), logits = (softcap > 0 ? softcap * at::tanh(raw / softcap) : raw) / temperature;
+    // exp(-1e4) is 0 as exp(-inf) is, but 0 x -1e4 is not NaN in the entropy.
+    return excluded.defined() ? logits.masked_fill(excluded, -1e4) : logits;
   }
 
   /// Reference loss in float64, with constant coefficients computed from `at_logp`.
@@ -82,6 +97,19 @@ TEST_P(LmHeadBackward, EqualsAutogradThroughANaiveLossForAnyChunkAndScope) {
       EXPECT_LT(relative_difference(got.weight, want.weight), 2e-6) << chunk_rows;
     }
   }
+}
+
+TEST_P(LmHeadBackward, EqualsAutogradOfTheTruncatedDistributions) {
+  problem_.excluded = problem_.random_excluded();
+  const Problem::Gradients want = problem_.naive();
+  for (const Scope scope : {Scope::kToken, Scope::kSequence, Scope::kBatch})
+    for (const int64_t chunk_rows : {1, 4, 2048}) {
+      const Problem::Gradients got = problem_.ours(scope, chunk_rows);
+      EXPECT_LT(relative_difference(got.hidden, want.hidden), 2e-6) << chunk_rows;
+      EXPECT_LT(relative_difference(got.weight, want.weight), 2e-6) << chunk_rows;
+      for (const int64_t single : {1, 5})
+        EXPECT_TRUE(got.hidden[single].equal(at::zeros({kHidden}))) << got.hidden[single];
+    }
 }
 
 TEST_P(LmHeadBackward, EqualsFiniteDifferencesOfTheLoss) {
@@ -133,6 +161,39 @@ TEST(LmHeadStatistics, EqualLogSoftmaxInDoubleForAnyChunk) {
       EXPECT_LT(largest_difference(stats.logp, logp), 2e-6);
       EXPECT_LT(largest_difference(stats.entropy, entropy), 2e-6);
       EXPECT_EQ(stats.logp.scalar_type(), at::kFloat);
+    }
+  }
+}
+
+TEST(LmHeadStatistics, AreOfTheTruncatedDistributions) {
+  Problem problem;
+  problem.excluded = problem.random_excluded();
+  const Tensor behavior_hidden = random_normal({kRows, kHidden}, 21),
+               behavior_weight = random_normal({kVocab, kHidden}, 22);
+  for (const double temperature : {1.0, 0.6}) {
+    problem.temperature = temperature;
+    const auto log_probabilities = [&](const Tensor& h, const Tensor& w) {
+      return at::log_softmax(problem.naive_logits(h.to(at::kDouble), w.to(at::kDouble)), 1);
+    };
+    const Tensor pi = log_probabilities(problem.hidden, problem.weight),
+                 mu = log_probabilities(behavior_hidden, behavior_weight),
+                 logp = pi.gather(1, problem.targets.unsqueeze(1)).squeeze(1);
+    BehaviorRows behavior = problem.behavior();
+    behavior.topk_ids = std::get<1>(mu.topk(4, 1));
+    behavior.hidden = behavior_hidden, behavior.weight = behavior_weight;
+    for (const int64_t chunk_rows : {2, 2048}) {
+      const TokenStats stats = LmHead(problem.weight, {.temperature = temperature, .chunk_rows = chunk_rows})
+                                   .statistics(problem.hidden, problem.targets, behavior);
+      EXPECT_LT(largest_difference(stats.logp, logp), 2e-6);
+      EXPECT_LT(largest_difference(stats.other_logp.exp(), 1 - logp.exp()), 2e-6);
+      EXPECT_LT(largest_difference(stats.entropy, -(pi.exp() * pi).sum(1)), 2e-6);
+      EXPECT_LT(largest_difference(stats.topk_logp.exp(), pi.gather(1, behavior.topk_ids).exp()), 2e-6);
+      EXPECT_TRUE(stats.topk_logp.isinf().equal(problem.excluded.gather(1, behavior.topk_ids)));
+      EXPECT_LT(largest_difference(stats.full_tv, (pi.exp() - mu.exp()).abs().sum(1) / 2), 2e-6);
+      EXPECT_LT(largest_difference(stats.full_kl, (mu.exp() * (mu - pi)).sum(1)), 2e-6);
+      for (const int64_t single : {1, 5})
+        for (const Tensor& x : {stats.logp, stats.entropy, stats.full_tv, stats.full_kl})
+          EXPECT_EQ(x[single].item<double>(), 0);
     }
   }
 }

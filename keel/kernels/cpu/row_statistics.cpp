@@ -99,7 +99,7 @@ KEEL_CPU_KERNEL void row_divergences(const float* logits, const RowNormalizer* n
       kl += terms.kl(logits[token], behavior_logits[token]);
     }
     total_variations[i] = static_cast<float>(distance / 2);
-    kls[i] = static_cast<float>(kl < 0 ? 0 : kl);
+    kls[i] = terms.row_kl(kl);
   }
 }
 

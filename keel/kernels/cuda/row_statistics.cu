@@ -76,7 +76,7 @@ __global__ void divergence_kernel(const float* logits, const RowNormalizer* norm
   kl = reduce(kl, sums, plus);
   if (threadIdx.x == 0) {
     total_variations[blockIdx.x] = static_cast<float>(distance / 2);
-    kls[blockIdx.x] = static_cast<float>(kl < 0 ? 0 : kl);
+    kls[blockIdx.x] = terms.row_kl(kl);
   }
 }
 

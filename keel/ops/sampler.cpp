@@ -104,11 +104,13 @@ Tensor apply_min_p(const Tensor& logits, double temperature, double min_p) {
 
 SampledTokens to_host(const SampledTokens& sampled, bool wait) {
   const auto copy = [&](const Tensor& x) { return x.defined() ? x.to(at::kCPU, /*non_blocking=*/!wait) : x; };
-  if (sampled.storage.defined())
-    return view_results(copy(sampled.storage), sampled.tokens.size(0),
-                        sampled.topk_ids.defined() ? sampled.topk_ids.size(1) : 0);
-  return {copy(sampled.tokens),  copy(sampled.logp),     copy(sampled.other_logp),
-          copy(sampled.entropy), copy(sampled.topk_ids), copy(sampled.topk_logp)};
+  if (!sampled.storage.defined())
+    return {copy(sampled.tokens),   copy(sampled.logp),      copy(sampled.other_logp), copy(sampled.entropy),
+            copy(sampled.topk_ids), copy(sampled.topk_logp), copy(sampled.kept)};
+  SampledTokens host = view_results(copy(sampled.storage), sampled.tokens.size(0),
+                                    sampled.topk_ids.defined() ? sampled.topk_ids.size(1) : 0);
+  host.kept = copy(sampled.kept);
+  return host;
 }
 
 SampledTokens sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,

@@ -17,7 +17,8 @@ struct SampledTokens {
   Tensor other_logp;                     // [S] log(1 - p) of the token
   Tensor entropy;                        // [S] of the distribution
   Tensor topk_ids = {}, topk_logp = {};  // [S, K] int64 and float32: the K most likely tokens, most likely first
-  Tensor storage = {};                   // on a GPU: the bytes of all tensors above, so that one copy fetches them
+  Tensor kept = {};                      // [S, bitmap_words(V)] int32: bitmaps of the tokens that the filter kept
+  Tensor storage = {};                   // on a GPU: the bytes of all tensors above but `kept`: one copy fetches them
 };
 /// Copies to the CPU. Without `wait` the result is valid once the device has finished the work launched so far.
 SampledTokens to_host(const SampledTokens& sampled, bool wait = true);

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "keel/core/error.h"
+#include "keel/ops/kept_rows.h"
 
 namespace keel {
 
@@ -44,8 +45,11 @@ SampledTokens DecodeStep::sample_tokens(const Tensor& states, const Tensor& roll
                                         const Tensor& completion_positions) const {
   const Tensor logits =
       with_logit_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, completion_positions);
-  return sample(filter_logits(logits, request_.temperature, request_.filter), request_.temperature, request_.seed,
-                rollout_ids, completion_positions, request_.top_k);
+  const Tensor filtered = filter_logits(logits, request_.temperature, request_.filter);
+  SampledTokens sampled =
+      sample(filtered, request_.temperature, request_.seed, rollout_ids, completion_positions, request_.top_k);
+  if (request_.max_kept_bytes > 0) sampled.kept = kept_token_bitmaps(filtered);
+  return sampled;
 }
 
 SampledTokens DecodeStep::sample_first(const Tensor& states, const std::vector<int64_t>& rollouts,

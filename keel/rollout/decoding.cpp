@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
@@ -238,6 +239,7 @@ void Decoding::record(Sequence& sequence, const SampledTokens& sampled, int64_t 
     tokens.topk_ids.insert(tokens.topk_ids.end(), ids, ids + width);
     tokens.topk_behavior_logp.insert(tokens.topk_behavior_logp.end(), logps, logps + width);
   }
+  if (sampled.kept.defined()) record_kept_tokens(tokens.kept, sampled.kept.const_data_ptr<int32_t>(), row);
   progress_.tokens++;
   const bool stopped = std::ranges::count(request_.stop_ids, token) > 0;
   const std::optional<std::string> text_before_stop =
@@ -248,12 +250,27 @@ void Decoding::record(Sequence& sequence, const SampledTokens& sampled, int64_t 
   if (stopped || text_before_stop || static_cast<int64_t>(tokens.size()) == limit) finish(sequence);
 }
 
+/// Appends the set of a row. Fails if the sets of the request take more memory than it allows.
+void Decoding::record_kept_tokens(KeptTokens& kept, const int32_t* bitmaps, int64_t row) {
+  kept.vocab = model_.config().vocab_size;
+  const int64_t before = kept.bytes();
+  kept.append(reinterpret_cast<const uint32_t*>(bitmaps) + row * bitmap_words(kept.vocab));
+  kept_bytes_ += kept.bytes() - before;
+  if (kept_bytes_ <= request_.max_kept_bytes) return;
+  fail(
+      ExitCode::kBadConfiguration, "rollout: the token sets of truncated sampling take ", format_bytes(kept_bytes_),
+      " after ", progress_.tokens + 1, " tokens of this step; the limit is ", format_bytes(request_.max_kept_bytes),
+      ", half of this machine's memory, shared by rollout.staleness + 1 batches. Fix: use a machine with more memory, ",
+      "lower rollout.top_p or rollout.top_k, raise rollout.min_p, or lower train.prompts_per_step");
+}
+
 void Decoding::finish(Sequence& sequence) {
   Rollout& rollout = rollouts_[sequence.rollout];
   if (rollout.finish != Finish::kStopString)
     rollout.text = tokenizer_.decode(rollout.tokens.ids, /*skip_special=*/true);
   if (request_.hidden_states)
     rollout.tokens.hidden_states = step_.take_states(sequence.rollout, static_cast<int64_t>(rollout.tokens.size()));
+  rollout.tokens.kept.words.shrink_to_fit();
   step_.cache().free(sequence.blocks);
   sequence.ended = true;
   progress_.finished++;

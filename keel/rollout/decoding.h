@@ -61,6 +61,7 @@ class Decoding {
   void sample_first_tokens();
   void record(const SampledTokens& sampled);
   void record(Sequence& sequence, const SampledTokens& sampled, int64_t row);
+  void record_kept_tokens(KeptTokens& kept, const int32_t* bitmaps, int64_t row);
   void finish(Sequence& sequence);
   void remove_ended() {
     std::erase_if(batch_, [](const Sequence& sequence) { return sequence.ended; });
@@ -82,6 +83,7 @@ class Decoding {
   std::vector<Sequence> batch_;    // one row each, in order of their start
   std::vector<int64_t> complete_;  // groups completed since the last poll()
   RolloutProgress progress_;
+  int64_t kept_bytes_ = 0;  // of the sets of kept tokens
   DecodeStep step_;
 };
 

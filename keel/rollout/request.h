@@ -16,7 +16,7 @@ struct SamplingRequest {
   int64_t samples_per_prompt = 1;
   double temperature = 1.0;
   double logit_noise = 0;      // standard deviation of the noise on each logit; part of the recorded policy mu
-  SamplingFilter filter = {};  // for evaluations, never for training
+  SamplingFilter filter = {};  // truncates the distribution after the temperature
   int64_t max_new_tokens = 1;
   std::vector<int64_t> prompt_max_new_tokens = {};  // limit of each prompt; empty: max_new_tokens for all
   bool stop_at_eos = true;
@@ -27,6 +27,7 @@ struct SamplingRequest {
   int64_t max_sequences = 1024;  // decoded at a time
   int64_t top_k = 0;             // record this many most likely tokens at each position
   bool hidden_states = false;    // record the hidden state from which each token was sampled
+  int64_t max_kept_bytes = 0;    // record the tokens that the filter keeps at each position, up to this memory
   std::string memory_hint =      // fix suggested by out-of-memory errors
       "lower rollout.max_sequences (sequences decoded together) or rollout.max_new_tokens";
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/kept_tokens.h"
 #include "keel/core/tensor/tensor.h"
 
 namespace keel {
@@ -30,6 +31,7 @@ struct TokenColumns {
   std::vector<float> behavior_logp;        // [M] log mu of each token under the tempered sampling distribution
   std::vector<float> behavior_other_logp;  // [M] log(1 - mu), from the logits: exact where log mu rounds to 0
   std::vector<float> behavior_entropy;     // [M] of that distribution
+  KeptTokens kept;                         // the tokens of that distribution, if sampling was truncated
 
   // Filled if the method's Requirements include them.
   std::vector<int64_t> topk_ids;             // [M * K] the sampler's K most likely tokens, in descending order

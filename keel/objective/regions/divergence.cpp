@@ -11,14 +11,16 @@ namespace {
 constexpr double kMinOther = 1e-12;  // as in the DPPO release: rounding can make the remaining probability negative
 
 /// Appends the log-prob of "any other token" to the log-probs of the top-K and sampled tokens.
-Tensor append_other(const Tensor& topk, const Tensor& sampled, const Tensor& sampled_in_topk, TopKSupport support) {
+Tensor append_other(const Tensor& topk, const Tensor& sampled, const Tensor& sampled_in_topk, const Tensor& choices,
+                    TopKSupport support) {
   const int64_t k = topk.size(-1);
   const Tensor inside = sampled_in_topk.unsqueeze(-1), extra = sampled.unsqueeze(-1);
   const Tensor tokens =
       support == TopKSupport::kUnion
           ? at::cat({topk, extra.masked_fill(inside, -std::numeric_limits<double>::infinity())}, -1)
           : at::cat({topk.narrow(-1, 0, k - 1), at::where(inside, topk.narrow(-1, k - 1, 1), extra)}, -1);
-  const Tensor other = (1 - tokens.exp().sum(-1, /*keepdim=*/true)).clamp_min(kMinOther);
+  Tensor other = (1 - tokens.exp().sum(-1, /*keepdim=*/true)).clamp_min(kMinOther);
+  if (choices.defined()) other = other.masked_fill(choices.unsqueeze(-1) <= k, 0);
   return at::cat({tokens, other.log()}, -1);
 }
 
@@ -26,9 +28,9 @@ Tensor append_other(const Tensor& topk, const Tensor& sampled, const Tensor& sam
 template <class Measure>
 Tensor topk_divergence(const TopKLogProbs& p, TopKSupport support, Measure measure) {
   const auto to_double = [](const Tensor& x) { return x.to(at::kDouble); };
-  const Tensor pi = append_other(to_double(p.logp), to_double(p.sampled_logp), p.sampled_in_topk, support);
-  const Tensor mu =
-      append_other(to_double(p.behavior_logp), to_double(p.sampled_behavior_logp), p.sampled_in_topk, support);
+  const Tensor pi = append_other(to_double(p.logp), to_double(p.sampled_logp), p.sampled_in_topk, p.choices, support);
+  const Tensor mu = append_other(to_double(p.behavior_logp), to_double(p.sampled_behavior_logp), p.sampled_in_topk,
+                                 p.choices, support);
   return measure(pi, mu).to(p.sampled_logp.scalar_type());
 }
 

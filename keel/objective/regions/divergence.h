@@ -34,9 +34,11 @@ struct TopKLogProbs {
   Tensor behavior_logp, logp;
   Tensor sampled_behavior_logp, sampled_logp;
   Tensor sampled_in_topk;  // bool
+  Tensor choices = {};     // [..] int, size of the support of both policies; undefined: the whole vocabulary
 };
 
 /// Total variation and KL(mu || pi) over these tokens and "any other", whose probability is clamped to at least 1e-12.
+/// It is 0 if the K tokens are the whole support; the list is then padded with tokens of log-prob -inf.
 /// Both are lower bounds of the full divergences. `kReplaceLast` matches the code that the DPPO authors released.
 Tensor topk_tv(const TopKLogProbs& p, TopKSupport support = TopKSupport::kUnion);
 Tensor topk_kl(const TopKLogProbs& p, TopKSupport support = TopKSupport::kUnion);

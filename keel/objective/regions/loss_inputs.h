@@ -26,13 +26,15 @@ struct LossInputs {
   Tensor topk_logp = {};           // [N, K] log pi of the same tokens
   Tensor sampled_in_topk = {};     // [N] bool
   Tensor divergence = {};          // [N] exact divergence over the vocabulary
+  Tensor choices = {};             // [N] int: number of tokens that truncated sampling kept; undefined: all
 };
 
 /// The tensor members of LossInputs; each has one row per token.
 inline constexpr auto kLossTensors = std::to_array<Tensor LossInputs::*>(
     {&LossInputs::logp, &LossInputs::behavior_logp, &LossInputs::advantages, &LossInputs::mask, &LossInputs::old_logp,
      &LossInputs::other_logp, &LossInputs::behavior_other_logp, &LossInputs::old_other_logp,
-     &LossInputs::topk_behavior_logp, &LossInputs::topk_logp, &LossInputs::sampled_in_topk, &LossInputs::divergence});
+     &LossInputs::topk_behavior_logp, &LossInputs::topk_logp, &LossInputs::sampled_in_topk, &LossInputs::divergence,
+     &LossInputs::choices});
 static_assert(sizeof(LossInputs) == kLossTensors.size() * sizeof(Tensor) + 2 * sizeof(std::vector<int64_t>),
               "kLossTensors must list every tensor of LossInputs");
 

@@ -84,7 +84,7 @@ ClampedTensor token_divergence(const LossInputs& p, Divergence divergence, Ancho
          " needs the anchor \"behavior\"; with the anchor \"recomputed\" use binary_tv or binary_kl");
   const Tensor& mu = anchor_logp(p, anchor);
   const auto topk = [&] {
-    return TopKLogProbs{p.topk_behavior_logp, p.topk_logp, p.behavior_logp, p.logp, p.sampled_in_topk};
+    return TopKLogProbs{p.topk_behavior_logp, p.topk_logp, p.behavior_logp, p.logp, p.sampled_in_topk, p.choices};
   };
   const Tensor not_clamped = zero_count(p);
   switch (divergence) {

@@ -29,15 +29,18 @@ void annotate(std::span<Rollout> rollouts, const CausalLm& model, const CausalLm
   for (const Rollout& rollout : rollouts) sequences.push_back(training_sequence(rollout));
   const std::vector<PackedBatch> batches = pack(sequences, tokens_per_batch, model.device());
   const at::NoGradGuard no_grad;
+  std::vector<const Rollout*> sampled;
+  for (const Rollout& rollout : rollouts) sampled.push_back(&rollout);
   for (const PackedBatch& batch : batches) {
+    const BehaviorRows support{.kept = gather_kept_tokens(batch, sampled)};
     if (requirements.recomputed_logp) {
-      const TokenStats stats = token_statistics(behavior, batch, temperature);
+      const TokenStats stats = token_statistics(behavior, batch, temperature, support);
       fill_column(rollouts, batch, &TokenColumns::recomputed_logp, stats.logp);
       fill_column(rollouts, batch, &TokenColumns::recomputed_other_logp, stats.other_logp);
     }
     if (requirements.reference_logp)
       fill_column(rollouts, batch, &TokenColumns::reference_logp,
-                  token_statistics(*reference, batch, temperature).logp);
+                  token_statistics(*reference, batch, temperature, support).logp);
     if (requirements.value)
       fill_column(rollouts, batch, &TokenColumns::values,
                   critic->head.values(target_hidden_states(critic->body_or(model), batch)));

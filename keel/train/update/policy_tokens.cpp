@@ -21,6 +21,25 @@ Tensor gather_column_if_present(const PackedBatch& batch, const SelectedRollouts
 
 }  // namespace
 
+KeptRows gather_kept_tokens(const PackedBatch& batch, std::span<const Rollout* const> rollouts) {
+  std::vector<int32_t> sizes, words;
+  std::vector<int64_t> begins;
+  for (const int64_t s : batch.sequences) {
+    const KeptTokens& kept = rollouts[s]->tokens.kept;
+    auto begin = static_cast<int64_t>(words.size());
+    for (const int32_t size : kept.sizes) {
+      begins.push_back(begin);
+      begin += kept_words(size, kept.vocab);
+    }
+    sizes.insert(sizes.end(), kept.sizes.begin(), kept.sizes.end());
+    words.insert(words.end(), kept.words.begin(), kept.words.end());
+  }
+  if (sizes.empty()) return {};
+  const at::Device device = batch.targets.device();
+  return {at::tensor(sizes, at::kInt).to(device), at::tensor(begins, at::kLong).to(device),
+          at::tensor(words, at::kInt).to(device)};
+}
+
 std::vector<int64_t> SelectedRollouts::lengths() const {
   std::vector<int64_t> result;
   for (const Rollout* rollout : rollouts) result.push_back(rollout->tokens.trained_count());
@@ -61,6 +80,8 @@ TokenInputs gather_token_inputs(const PackedBatch& batch, const SelectedRollouts
     inputs.loss_inputs.old_other_logp = gather_column_if_present(batch, selected, &TokenColumns::recomputed_other_logp);
   }
   if (needs.reference_logp) inputs.reference_logp = gather_column(batch, selected, &TokenColumns::reference_logp);
+  inputs.behavior.kept = gather_kept_tokens(batch, selected.rollouts);
+  inputs.loss_inputs.choices = inputs.behavior.kept.sizes;
   if (needs.scope != Scope::kToken) {
     inputs.loss_inputs.lengths = batch.lengths;
     for (const int64_t s : batch.sequences) inputs.loss_inputs.groups.push_back(selected.rollouts[s]->prompt);

@@ -41,6 +41,9 @@ using RolloutColumn = std::vector<float> TokenColumns::*;
 /// The column's values for the targets of the batch, float32: [M], or [M * K] for a top-K column.
 Tensor gather_column(const PackedBatch& batch, const SelectedRollouts& selected, RolloutColumn column);
 
+/// The sets of kept tokens of the batch's targets; undefined if sampling was not truncated.
+KeptRows gather_kept_tokens(const PackedBatch& batch, std::span<const Rollout* const> rollouts);
+
 /// The inputs of the loss for a packed batch that do not depend on the current policy.
 struct TokenInputs {
   LossInputs loss_inputs;  // logp and the other outputs of the LM head are undefined

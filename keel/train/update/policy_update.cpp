@@ -100,7 +100,8 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
     };
     // Whole-update decisions are already made, so the head may process any chunk of tokens.
     const Scope scope = whole_update ? Scope::kToken : needs.scope;
-    accumulate_gradients(model, batch, options, scope, coefficients, whole_update ? BehaviorRows{} : inputs.behavior);
+    accumulate_gradients(model, batch, options, scope, coefficients,
+                         whole_update ? BehaviorRows{.kept = inputs.behavior.kept} : inputs.behavior);
     first += batch.target_count();
   }
 }

@@ -29,8 +29,8 @@ RewardRange range_of(const std::vector<double>& rewards) {
 Tensor total_variation(const LossInputs& policy, const Requirements& needs) {
   if (needs.hidden_states) return policy.divergence;
   if (needs.top_k > 0)
-    return topk_tv(
-        {policy.topk_behavior_logp, policy.topk_logp, policy.behavior_logp, policy.logp, policy.sampled_in_topk});
+    return topk_tv({policy.topk_behavior_logp, policy.topk_logp, policy.behavior_logp, policy.logp,
+                    policy.sampled_in_topk, policy.choices});
   return binary_tv(policy.logp, policy.behavior_logp);
 }
 

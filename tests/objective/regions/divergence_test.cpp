@@ -142,6 +142,36 @@ TEST(TopKDivergences, ReplaceTheLastTokenWithReplaceLast) {
   EXPECT_NEAR(topk_tv(in).item<double>(), (.3 + .1 + .4) / 2, 1e-12);
 }
 
+TEST(TopKDivergences, HaveNoRestIfTheListHasAllChoices) {
+  const double never = -std::numeric_limits<double>::infinity();
+  const auto logs = [](std::vector<double> p) { return at::tensor(p, at::kDouble).log(); };
+  const auto yes = at::ones({}, at::kBool), no = at::zeros({}, at::kBool);
+  const auto count = [](int64_t choices) { return at::scalar_tensor(choices, at::kInt); };
+  for (const auto support : {TopKSupport::kUnion, TopKSupport::kReplaceLast}) {
+    // Two choices, mu = (.75, .25), pi = (.5, .5); K = 3 is padded.
+    const Tensor padded = at::cat({logs({.75, .25}), at::full({1}, never, at::kDouble)}),
+                 padded_pi = at::cat({logs({.5, .5}), at::full({1}, never, at::kDouble)});
+    const TopKLogProbs two{padded, padded_pi, logs({.25})[0], logs({.5})[0], yes, count(2)};
+    EXPECT_DOUBLE_EQ(topk_tv(two, support).item<double>(), .25);
+    EXPECT_DOUBLE_EQ(topk_kl(two, support).item<double>(), .75 * std::log(1.5) + .25 * std::log(.5));
+    // The rest has mass 0 although rounded log-probs leave some, which would count as 1e-7 log(1e-7 / 1e-12).
+    const TopKLogProbs rounded{logs({.7499999, .25}), logs({.5, .5}), logs({.25})[0], logs({.5})[0], yes, count(2)};
+    EXPECT_NEAR(topk_kl(rounded, support).item<double>(), .7499999 * std::log(1.4999998) + .25 * std::log(.5), 1e-15);
+    // One choice: exactly 0.
+    const TopKLogProbs one{at::tensor({0.0, never, never}, at::kDouble),
+                           at::tensor({0.0, never, never}, at::kDouble),
+                           at::zeros({}, at::kDouble),
+                           at::zeros({}, at::kDouble),
+                           yes,
+                           count(1)};
+    EXPECT_EQ(topk_tv(one, support).item<double>(), 0);
+    EXPECT_EQ(topk_kl(one, support).item<double>(), 0);
+    // Three choices, K = 1: the rest counts.
+    const TopKLogProbs three{logs({.5}), logs({.2}), logs({.25})[0], logs({.4})[0], no, count(3)};
+    EXPECT_DOUBLE_EQ(topk_tv(three).item<double>(), .3);
+  }
+}
+
 TEST(FullKl, IgnoresTokensWithMuZero) {
   const double never = -std::numeric_limits<double>::infinity();
   const Tensor mu = at::tensor({std::log(.5), std::log(.5), never}, at::kDouble);

@@ -136,6 +136,10 @@ void print_run_method(Console& console, const TokenComparison& comparison, size_
   add("held back", [](const TokenFraction& blocked, const TokenFraction&) { return percent(blocked.fraction()); });
   add("outside", [](const TokenFraction&, const TokenFraction& outside) { return percent(outside.fraction()); });
   console.result(text_table(rows, {0}));
+  if (comparison.choices.count > 0)
+    console.result("Truncated sampling chose from " + number_or_dash(comparison.choices.mean()) +
+                   " tokens on average, and from more than one for " + percent(comparison.more_choices.mean()) +
+                   " of the tokens\n");
   for (const bool positive : {true, false}) {
     std::vector<std::vector<std::string>> types = {{"token", "outside", "of", "share", "mean mu", "entropy"}};
     for (const RunTokenType& type : comparison.run_types)
@@ -165,6 +169,8 @@ Json json_of_run_method(const TokenComparison& comparison, size_t top) {
   Json json = {{"method", comparison.method}};
   json.update(json_of(comparison.run_decisions));
   json["types"] = types;
+  if (comparison.choices.count > 0)
+    json["choices"] = {{"mean", comparison.choices.mean()}, {"more_than_one", comparison.more_choices.mean()}};
   return json;
 }
 

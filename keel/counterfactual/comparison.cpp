@@ -184,6 +184,8 @@ class Comparer {
   void add_run_decision(const TokenRow& row, size_t text_index) {
     ++result_.tokens;
     add(result_.run_decisions, row, !row.kept, row.outside);
+    result_.choices.add(row.choices);
+    if (!std::isnan(row.choices)) result_.more_choices.add(row.choices > 1);
     if (row.advantage == 0) return;
     RunTokenType& type = run_types_[{text_index, row.advantage > 0}];
     type.positive = row.advantage > 0;

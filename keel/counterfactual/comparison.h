@@ -73,6 +73,7 @@ struct TokenComparison {
   std::string method, centering = "none";  // of the run
   int64_t tokens = 0, first_step = 0, last_step = 0, steps = 0;
   Decisions run_decisions;
+  RunningMean choices, more_choices;    // tokens that truncated sampling kept; 1 if these are more than one, else 0
   std::vector<RunTokenType> run_types;  // most often outside first
   std::vector<MethodComparison> methods;
   std::vector<std::string> refused;  // methods that cannot be evaluated, with the reason

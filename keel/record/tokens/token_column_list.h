@@ -39,6 +39,7 @@ void for_each_token_column(const Visit& visit) {
   visit("outside", &TokenRow::outside, false);
   visit("entropy", &TokenRow::entropy, true);
   visit("entropy_mu", &TokenRow::entropy_mu, true);
+  visit("choices", &TokenRow::choices, true);
   visit("reward", &TokenRow::reward, false);
 }
 

@@ -135,11 +135,12 @@ class TokenReader::Source {
     for (const TokenColumn& column : token_columns()) {
       const std::string& name = column.field->name();
       const auto field = schema_->GetFieldByName(name);
+      num_found += has(columns, name);
+      if (name == "choices" && schema_->GetAllFieldIndices(name).empty()) continue;  // an older file has none
       if (field == nullptr) fail_damaged("it has no column " + name + ", or several");
       if (!field->type()->Equals(*column.field->type()))
         fail_damaged("its column " + name + " is " + field->type()->ToString() + "; expected " +
                      column.field->type()->ToString());
-      num_found += has(columns, name);
       if (!columns.empty() && !has(columns, name)) continue;
       selected_.push_back(&column);
       leaves_.push_back(reader_->parquet_reader()->metadata()->schema()->ColumnIndex(name));

@@ -40,7 +40,8 @@ struct TokenRow {
   bool outside = false;      // outside the region, blocked or not
   float entropy = kUnknown;  // of pi
   float entropy_mu = kUnknown;
-  double reward = 0;  // of the completion
+  float choices = kUnknown;  // number of tokens that truncated sampling kept
+  double reward = 0;         // of the completion
 };
 
 }  // namespace keel

@@ -63,6 +63,7 @@ void put_tokens(Json& row, const TokenMetrics& metrics) {
   row["trust_region/bad_updates"] = metrics.bad_updates;
   put(row, "trust_region/topk_mass", metrics.topk_mass);
   row["trust_region/outside"] = metrics.outside;
+  put(row, "trust_region/choices", metrics.choices);
   row["trust_region/divergence_mean"] = metrics.divergence_mean;
   row["trust_region/divergence_max"] = metrics.divergence_max;
   row["trust_region/divergence_infinite"] = metrics.divergence_infinite;

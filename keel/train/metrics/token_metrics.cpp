@@ -23,6 +23,8 @@ enum Sum {
   kMaskedEntropy,
   kBadUpdates,
   kOutside,
+  kChoices,
+  kOutsideChoices,
   kDivergence,
   kInfinite,
   kRatio,
@@ -63,8 +65,11 @@ void TokenMetricSums::add(const TokenStats& stats, const LossInputs& policy, con
   if (policy.logp.numel() == 0) return;
   const Tensor ratio = probability_ratio(policy.logp, policy.behavior_logp);
   const Tensor positive = policy.advantages > 0, negative = policy.advantages < 0, masked = decision.keep.logical_not();
-  const Tensor infinite = decision.divergence.isinf();
-  const Tensor divergence = decision.divergence.masked_fill(infinite, 0);
+  const Tensor outside = decision.outside.defined() ? decision.outside : masked;
+  // A token without a choice cannot leave mu: it would hide the divergence of the others.
+  const Tensor choice = policy.choices.defined() ? policy.choices > 1 : at::ones_like(masked);
+  const Tensor infinite = decision.divergence.isinf().logical_and(choice);
+  const Tensor divergence = decision.divergence.masked_fill(infinite.logical_or(choice.logical_not()), 0);
   const Tensor mu = policy.behavior_logp.exp(), difference = policy.logp.exp() - mu, drift = difference.abs();
   const Tensor zero = at::zeros({}, ratio.options().dtype(at::kDouble));
   const auto sum = [](const Tensor& x) { return x.sum(at::kDouble); };
@@ -79,7 +84,10 @@ void TokenMetricSums::add(const TokenStats& stats, const LossInputs& policy, con
   sums[kMaskedMu] = sum(mu.masked_fill(decision.keep, 0));
   sums[kMaskedEntropy] = sum(stats.entropy.masked_fill(decision.keep, 0));
   sums[kBadUpdates] = sum(negative.logical_and(difference <= -kBadFall));
-  sums[kOutside] = sum(decision.outside.defined() ? decision.outside : masked);
+  sums[kOutside] = sum(outside);
+  sums[kChoices] = sum(choice);
+  sums[kOutsideChoices] = sum(outside.logical_and(choice));
+  is_truncated_ = is_truncated_ || policy.choices.defined();
   sums[kDivergence] = sum(divergence);
   sums[kInfinite] = sum(infinite);
   sums[kRatio] = sum(ratio);
@@ -105,7 +113,7 @@ void TokenMetricSums::add(const TokenStats& stats, const LossInputs& policy, con
     sums[kTopKTokens] = sums[kTokens];
     sums[kTopKMass] = sum(policy.topk_behavior_logp.exp());
   }
-  divergences_.add(decision.divergence);
+  divergences_.add(decision.divergence.masked_fill(choice.logical_not(), std::numeric_limits<double>::quiet_NaN()));
   ratios_.add(ratio);
   const Tensor new_sums = at::stack(sums), new_maxima = at::stack(maxima);
   sums_ = sums_.defined() ? sums_ + new_sums : new_sums;
@@ -153,7 +161,9 @@ std::optional<TokenMetrics> TokenMetricSums::read() const {
       .bad_updates = ratio(kBadUpdates, kTokens),
       .topk_mass = ratio_if(total(kTopKTokens) > 0, kTopKMass, kTopKTokens),
       .outside = ratio(kOutside, kTokens),
-      .divergence_mean = total(kDivergence) / std::max(total(kTokens) - total(kInfinite), 1.0),
+      .choices = ratio_if(is_truncated_, kChoices, kTokens),
+      .inside_choices = 1 - ratio(kOutsideChoices, kChoices),
+      .divergence_mean = total(kDivergence) / std::max(total(kChoices) - total(kInfinite), 1.0),
       .divergence_max = maximum(kDivergenceMax),
       .divergence_infinite = count(kInfinite),
       .mismatch_mean = ratio(kMismatch, kMismatchTokens),

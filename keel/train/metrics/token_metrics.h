@@ -26,7 +26,9 @@ struct TokenMetrics {
   double bad_updates = 0;                                     // fraction with A < 0 and pi <= mu - 0.5
   std::optional<double> topk_mass;                            // if the top-K tokens were recorded
   double outside = 0;                                         // the trust region
-  double divergence_mean = 0, divergence_max = 0;
+  std::optional<double> choices;  // fraction of tokens with more than one choice, if sampling was truncated
+  double inside_choices = 0;      // fraction of these tokens (without truncation: of all) that are inside the region
+  double divergence_mean = 0, divergence_max = 0;  // of tokens with more than one choice
   int64_t divergence_infinite = 0;
   double mismatch_mean = 0, mismatch_max = 0;  // of |pi - mu| before the first update
   double ratio_mean = 0, ratio_max = 0;
@@ -76,7 +78,7 @@ class TokenMetricSums {
   Tensor sums_, maxima_;             // float64, indexed by Sum and Maximum
   std::vector<Tensor> update_sums_;  // sums_ at the end of each update
   TokenHistogram divergences_ = TokenHistogram::for_divergences(), ratios_ = TokenHistogram::for_ratios();
-  bool has_reference_ = false;
+  bool has_reference_ = false, is_truncated_ = false;
 
   std::vector<double> masked_by_update() const;
 };

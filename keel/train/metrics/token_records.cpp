@@ -41,7 +41,7 @@ class Decisions {
     add(&TokenRow::log_other_pi, update.stats.other_logp);
     if (inputs.topk_logp.defined()) {
       const TopKLogProbs topk{inputs.topk_behavior_logp, inputs.topk_logp, inputs.behavior_logp, inputs.logp,
-                              inputs.sampled_in_topk};
+                              inputs.sampled_in_topk,    inputs.choices};
       add(&TokenRow::topk_tv, topk_tv(topk));
       add(&TokenRow::topk_kl, topk_kl(topk));
       add(&TokenRow::topk_tv_replace_last, topk_tv(topk, TopKSupport::kReplaceLast));
@@ -56,6 +56,7 @@ class Decisions {
     add(&TokenRow::coefficient, update.decision.coefficient);
     add(&TokenRow::weight, update.weights);
     add(&TokenRow::entropy, update.stats.entropy);
+    add(&TokenRow::choices, inputs.choices);
     const Tensor masked = update.decision.keep.logical_not();
     values_.push_back(masked.to(at::kFloat));
     values_.push_back((update.decision.outside.defined() ? update.decision.outside : masked).to(at::kFloat));

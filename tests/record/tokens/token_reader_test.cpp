@@ -37,7 +37,8 @@ constexpr float TokenRow::*kNumbers[] = {&TokenRow::log_mu,
                                          &TokenRow::coefficient,
                                          &TokenRow::weight,
                                          &TokenRow::entropy,
-                                         &TokenRow::entropy_mu};
+                                         &TokenRow::entropy_mu,
+                                         &TokenRow::choices};
 
 bool can_read() {
   try {

@@ -14,12 +14,14 @@ namespace {
 struct Tokens {
   std::vector<double> pi, mu, advantages, kept, divergence, entropy, outside = {}, reference_kl = {};
   int64_t clamped = 0;
-  std::vector<double> topk_mu = {};  // top-K tokens of each, concatenated
+  std::vector<double> topk_mu = {};   // top-K tokens of each, concatenated
+  std::vector<int64_t> choices = {};  // with truncated sampling
 
   void add_to(TokenMetricSums& metrics, bool before_first_update) const {
     const auto tensor = [](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(at::kFloat); };
     LossInputs policy{tensor(pi).log(), tensor(mu).log(), tensor(advantages)};
     if (!topk_mu.empty()) policy.topk_behavior_logp = tensor(topk_mu).log().view({policy.logp.numel(), -1});
+    if (!choices.empty()) policy.choices = at::tensor(choices, at::kLong).to(at::kInt);
     const TokenDecision decision{tensor(advantages),
                                  tensor(kept).to(at::kBool),
                                  tensor(divergence),
@@ -79,6 +81,31 @@ TEST(TokenMetricSums, MatchFractionsAndMeansComputedByHand) {
   EXPECT_NEAR(result.divergences->sum, 0.6, 1e-6);
   EXPECT_EQ(result.ratios->count, 4);
   EXPECT_NEAR(result.ratios->sum_of_squares, 1.25 * 1.25 + 0.25 + 1.6 * 1.6 + 1, 1e-5);
+}
+
+TEST(TokenMetricSums, DivergencesCountTokensWithMoreThanOneChoice) {
+  const double infinite = std::numeric_limits<double>::infinity();
+  const std::vector<double> half(5, 0.5), one(5, 1);
+  Tokens tokens{half, half, one, {1, 1, 0, 0, 1}, {0, 0.1, 0.5, 0.2, infinite}, one, {0, 0, 1, 1, 0}};
+  tokens.choices = {1, 2, 1, 7, 3};
+  TokenMetricSums metrics;
+  tokens.add_to(metrics, true);
+  const TokenMetrics result = metrics.read().value();
+  EXPECT_DOUBLE_EQ(result.choices.value(), 3.0 / 5);
+  EXPECT_NEAR(result.divergence_mean, (0.1 + 0.2) / 2, 1e-7);
+  EXPECT_NEAR(result.divergence_max, 0.2, 1e-7);
+  EXPECT_EQ(result.divergence_infinite, 1);
+  EXPECT_EQ(result.divergences->count, 2);
+  EXPECT_DOUBLE_EQ(result.inside_choices, 1 - 1.0 / 3);
+  EXPECT_DOUBLE_EQ(result.outside, 2.0 / 5);  // of all tokens, as the mask
+  EXPECT_DOUBLE_EQ(result.masked, 2.0 / 5);
+  EXPECT_DOUBLE_EQ(token_row(metrics).at("trust_region/choices"), 3.0 / 5);
+
+  TokenMetricSums all;
+  tokens.choices.clear();
+  tokens.add_to(all, true);
+  EXPECT_FALSE(all.read()->choices);
+  EXPECT_DOUBLE_EQ(all.read()->inside_choices, 1 - 2.0 / 5);
 }
 
 TEST(TokenMetricSums, MaskedByUpdateHasTheFractionOfEachUpdate) {

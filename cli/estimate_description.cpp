@@ -29,7 +29,10 @@ std::string describe_rollout(const RolloutPlan& plan, int64_t longest_prompt) {
                format_count(plan.training) + (plan.training == 1 ? " sequence" : " sequences") + " at a time" +
                    (plan.evaluation > plan.training ? " (" + format_count(plan.evaluation) + " in evaluations)" : "") +
                    ", at most " + format_bytes(plan.kv_cache_bytes) + " of KV cache with prompts of up to " +
-                   format_count(longest_prompt) + " tokens");
+                   format_count(longest_prompt) + " tokens" +
+                   (plan.kept_bytes == 0 ? ""
+                                         : "\nup to " + format_bytes(plan.kept_bytes) +
+                                               " of host memory per step for the token sets of truncated sampling"));
 }
 
 std::string describe_resource(const Resource& resource) {

@@ -307,6 +307,15 @@ std::string explain_critic(const Config& config, const ModelConfig& shape) {
   return text;
 }
 
+std::string describe_support(const SamplingFilter& filter) {
+  if (filter.keeps_all()) return "full support";
+  std::vector<std::string> limits;
+  if (filter.top_k > 0) limits.push_back("top_k " + std::to_string(filter.top_k));
+  if (filter.top_p < 1) limits.push_back("top_p " + short_number(filter.top_p));
+  if (filter.min_p > 0) limits.push_back("min_p " + short_number(filter.min_p));
+  return "truncated to " + joined(limits) + ", also in the trainer";
+}
+
 std::string explain_scope(Scope scope) {
   switch (scope) {
     case Scope::kToken:
@@ -403,7 +412,8 @@ Explanation explain(const Config& user_config, Console& console) {
                          ? model + inputs.supervised
                          : describe_method(objective) + explain_extra_terms(objective, config) +
                                entry("anchor", "the sampler's log-probabilities" + recomputed + ", temperature " +
-                                                   short_number(config.rollout.temperature) + ", full support") +
+                                                   short_number(config.rollout.temperature) + ", " +
+                                                   describe_support(config.rollout.filter)) +
                                describe_sampler(config) + model + explain_critic(config, shape) + inputs.supervised +
                                describe_data(config, inputs.rows, inputs.stops) + describe_reward(config) +
                                describe_sizes(config, inputs.per_epoch) +

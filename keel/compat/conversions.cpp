@@ -15,6 +15,7 @@ Json to_list(const Json& value) {
 }
 
 Json skip_null(const Json& value) { return value.is_null() ? kNoValue : value; }
+Json negative_to_zero(const Json& value) { return value == -1 ? Json(0) : skip_null(value); }
 
 Json to_assignments(const Json& value) {
   if (value.is_null()) return kNoValue;

@@ -10,6 +10,7 @@ namespace keel::compat {
 Json to_list(const Json& value);
 /// Converts null to no value.
 Json skip_null(const Json& value);
+Json negative_to_zero(const Json& value);
 /// Converts a mapping to ["name=value", ...]. The mapping may be JSON in a string.
 Json to_assignments(const Json& value);
 /// bfloat16, bf16, float16, fp16, half, float32, fp32, float; auto and null set nothing.

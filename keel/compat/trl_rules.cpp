@@ -185,7 +185,8 @@ void grpo_length(Import& r) {
   const bool evaluates = set_intervals(r, phase);
   const char* samples = r.find("num_generations_eval") ? "num_generations_eval" : "num_generations";
   if (evaluates || r.find("num_generations_eval")) r.set("eval.samples", r.value(samples), samples);
-  if (r.find("temperature")) r.set("eval.temperature", r.value("temperature"), "temperature");
+  for (const std::string key : {"temperature", "top_p", "top_k"})
+    if (r.find(key)) r.set("eval." + key, negative_to_zero(r.value(key)), key);
   const char *best = "load_best_model_at_end", *metric = "metric_for_best_model";
   std::string name = r.text(metric);
   if (name.starts_with("eval_")) name.erase(0, 5);

@@ -50,8 +50,6 @@ Json row_order(const Json& value) {
 
 constexpr const char* kUnsupported = "not supported, and ignoring it would change the training";
 constexpr const char* kPlainLora = "Keel supports only plain LoRA adapters (section lora)";
-constexpr const char* kTruncates = "truncated sampling changes the distribution that the ratios refer to";
-constexpr const char* kFixedReference = "the reference is always the initial policy of RL";
 
 constexpr const char* kTrainerDefaults =
     R"({"lora_r": 16, "lora_alpha": 32, "lora_dropout": 0.05, "lr_scheduler_type": "linear", "num_train_epochs": 3,
@@ -128,6 +126,9 @@ KeyTable grpo_table() {
   t.maps("dataset_name", "data.files", dataset_files, "a list of files");
   t.maps("dataset_prompt_column", "data.prompt_key", skip_null);
   t.maps("system_prompt", "data.system_prompt", skip_null);
+  t.maps("top_p", "rollout.top_p", skip_null);
+  t.maps("top_k", "rollout.top_k", negative_to_zero, "-1 is 0, all tokens");
+  t.maps("min_p", "rollout.min_p", skip_null);
   t.maps("shuffle_dataset", "data.shuffle", skip_null);
   t.maps("chat_template_kwargs", "data.chat_template_kwargs", to_assignments, "each as name=value");
   t.maps("max_prompt_length", "data.max_prompt_tokens", skip_null, "longer prompts are skipped");
@@ -142,12 +143,9 @@ KeyTable grpo_table() {
   t.refuses("off_policy_mask_threshold", "set objective.method=ds_v32, which has this mask");
   t.refuses("top_entropy_quantile", "no method of Keel masks tokens by entropy", "[1]");
   t.refuses("max_staleness", "the sampler of Keel lags by a fixed number of steps: set rollout.staleness=N", "[0]");
-  t.refuses("top_p", kTruncates, "[1]");
-  t.refuses("top_k", kTruncates, "[0, -1]");
-  t.refuses("min_p", kTruncates, "[0]");
   t.refuses("repetition_penalty", "a penalty changes the distribution that the ratios refer to", "[1]");
   t.refuses("generation_kwargs", "set rollout.temperature, rollout.max_new_tokens and rollout.stop_strings", "[{}]");
-  t.refuses("sync_ref_model", kFixedReference, "[false]");
+  t.refuses("sync_ref_model", "the reference is always the initial policy of RL", "[false]");
   t.refuses("max_tool_calling_iterations", "tool calls are not supported", "[0]");
   t.refuses("use_adaptive_entropy", "the entropy coefficient is constant (entropy_coef)", "[false]");
   t.refuses("missing_eos_penalty", "set reward.overlong_buffer, or add stopped to reward.functions");

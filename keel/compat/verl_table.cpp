@@ -6,7 +6,6 @@ namespace keel::compat {
 namespace {
 
 /// -1 means never or no limit.
-Json negative_to_zero(const Json& value) { return value == -1 ? Json(0) : value; }
 Json skip_negative(const Json& value) { return value.is_null() || value == -1 ? kNoValue : value; }
 Json to_shuffle(const Json& value) { return value == true ? Json("rollouts") : kNoValue; }
 
@@ -36,7 +35,6 @@ constexpr const char* kDefaults = R"({
 })";
 
 constexpr const char* kUnsupportedInVerl = "not supported, and it would change the training";
-constexpr const char* kTruncated = "truncated sampling changes the distribution that the ratios refer to";
 constexpr const char* kModelFolder = "configuration, tokenizer, template and weights come from the model folder";
 constexpr const char* kNoPreprocessing = "rows of data.files are not preprocessed";
 constexpr const char* kCorrections =
@@ -63,6 +61,8 @@ void add_settings(KeyTable& t) {
   t.maps("data.train_batch_size", "train.prompts_per_step");
   t.maps("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt");
   t.maps("actor_rollout_ref.rollout.temperature", "rollout.temperature");
+  t.maps("actor_rollout_ref.rollout.top_p", "rollout.top_p");
+  t.maps("actor_rollout_ref.rollout.top_k", "rollout.top_k", negative_to_zero, "-1 is 0, all tokens");
   t.maps("actor_rollout_ref.rollout.val_kwargs.n", "eval.samples");
   t.maps("actor_rollout_ref.rollout.val_kwargs.temperature", "eval.temperature");
   t.maps("actor_rollout_ref.rollout.val_kwargs.top_p", "eval.top_p");
@@ -85,8 +85,6 @@ void add_settings(KeyTable& t) {
 }
 
 void add_refusals(KeyTable& t) {
-  t.refuses("actor_rollout_ref.rollout.{top_p repetition_penalty}", kTruncated, "[1]");
-  t.refuses("actor_rollout_ref.rollout.top_k", kTruncated, "[-1, 0]");
   t.refuses("actor_rollout_ref.rollout.do_sample", "training completions are always sampled", "[true]");
   t.refuses("actor_rollout_ref.rollout.{quantization quantization_config_file}", "set rollout.weights",
             R"(["none", false])");
@@ -99,7 +97,8 @@ void add_refusals(KeyTable& t) {
       "trainer.val_only trainer.v1.sampler.custom_sampler.path "
       "sandbox_fusion.url reward_model.sandbox_fusion.url reward.sandbox_fusion.url",
       kUnsupportedInVerl, "[false, 0]");
-  t.refuses("actor_rollout_ref.rollout.agent.default_agent_loop", kUnsupportedInVerl, R"(["single_turn_agent"])");
+  t.refuses("actor_rollout_ref.rollout.{repetition_penalty agent.default_agent_loop}", kUnsupportedInVerl,
+            R"([1, "single_turn_agent"])");
   t.refuses("actor_rollout_ref.actor.router_replay.mode actor_rollout_ref.ref.router_replay.mode", kUnsupportedInVerl,
             R"(["disabled"])");
   t.refuses("actor_rollout_ref.ref.model", "the reference is the initial policy of RL");

@@ -26,6 +26,16 @@ void RolloutOptions::describe(OptionTable& table) {
           "greedy samples cannot be trained on: a token of probability 1 has no ratio pi / mu. Train at 1, and set "
           "eval.temperature=0 for greedy evaluations")
           .at_most(kMaxTemperature));
+  table.add("top_k", filter.top_k,
+            "Samples from this number of most likely tokens. 0: all tokens. The trainer restricts its distributions to "
+            "the tokens that top_k, top_p and min_p kept; docs/methods.md has the equation.",
+            at_least(0).at_most(1 << 27));
+  table.add("top_p", filter.top_p,
+            "Samples from the smallest set of most likely tokens whose probabilities reach this sum. 1: all tokens.",
+            above(0).at_most(1));
+  table.add("min_p", filter.min_p,
+            "Samples from tokens with at least this fraction of the highest probability. 0: all tokens.",
+            at_least(0).at_most(1));
   table.add("max_new_tokens", max_new_tokens, "Maximum completion length in tokens; 0 means the task's own limit.",
             at_least(0).at_most(1 << 27));
   table.add(

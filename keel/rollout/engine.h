@@ -18,12 +18,14 @@ class OptionTable;
 struct RolloutOptions {
   int64_t samples_per_prompt = 8;
   double temperature = 1.0;
+  SamplingFilter filter = {};  // top_k, top_p and min_p
   int64_t max_new_tokens = 0;
   std::vector<std::string> stop_strings = {};
   std::string weights = "exact";
   double logit_noise = 0;
   bool bitwise = false;
-  double mismatch_limit = 0;  // for tests; not a setting (keel/train/start/logprob_check.h)
+  int64_t kept_bytes_limit = 0;  // for tests; not a setting (keel/train/trainer.cpp)
+  double mismatch_limit = 0;     // for tests; not a setting (keel/train/start/logprob_check.h)
   int64_t max_sequences = 1024;
   int64_t staleness = 0;
   bool dynamic_sampling = false;

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
 #include "keel/objective/adaptive_thresholds.h"
 #include "keel/train/start/starting_model.h"
@@ -197,8 +198,8 @@ void Trainer::adapt(const Objective& objective, const Experience& experience, Rl
   if (!objective.target_kept) return;
   metrics.thresholds = get_thresholds(objective.method.region);
   if (!metrics.tokens) return;  // no rollout has a reward
-  const double inside = 1 - metrics.tokens->outside;
-  state.thresholds = adapt_thresholds(objective, get_thresholds(configured_objective_.method.region), inside);
+  state.thresholds =
+      adapt_thresholds(objective, get_thresholds(configured_objective_.method.region), metrics.tokens->inside_choices);
 }
 
 /// Returns the rollout indices of each update, over all epochs. Excludes rollouts without a reward, truncated ones with
@@ -216,17 +217,29 @@ std::vector<std::vector<int64_t>> Trainer::minibatches(const Experience& experie
   return result;
 }
 
+namespace {
+
+/// The memory for the sets of kept tokens of a batch: half of the machine's, shared by the batches in flight.
+int64_t max_kept_bytes(const RolloutOptions& rollout) {
+  if (rollout.filter.keeps_all()) return 0;
+  return rollout.kept_bytes_limit > 0 ? rollout.kept_bytes_limit : machine_memory_bytes() / 2 / (rollout.staleness + 1);
+}
+
+}  // namespace
+
 SamplingRequest Trainer::sampling_request() const {
   return {.samples_per_prompt = config_.rollout.samples_per_prompt,
           .temperature = config_.rollout.temperature,
           .logit_noise = config_.rollout.logit_noise,
+          .filter = config_.rollout.filter,
           .max_new_tokens = resolve_max_new_tokens(config_),
           .stop_ids = policy_.stop_ids,
           .stop_strings = config_.rollout.stop_strings,
           .seed = config_.run.seed,
           .max_sequences = config_.rollout.max_sequences,
           .top_k = configured_objective_.requirements().top_k,
-          .hidden_states = configured_objective_.requirements().hidden_states};
+          .hidden_states = configured_objective_.requirements().hidden_states,
+          .max_kept_bytes = max_kept_bytes(config_.rollout)};
 }
 
 LogprobCheck Trainer::check_logprobs(const TrainState& state) const {

@@ -12,13 +12,13 @@ sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
 from sections import sections  # noqa: E402
 
 CODE = {".h", ".cpp", ".cu", ".cuh"}
-WITH_OPENMP = {"keel/model/formats/safetensors/huge_pages.cpp", "keel/ops/paged_attention.cpp", "keel/ops/dropout.cpp",
+WITH_OPENMP = {"keel/model/formats/safetensors/huge_pages.cpp", "keel/ops/paged_attention.cpp", "keel/ops/dropout.cpp", "keel/ops/kept_rows.cpp",
                "keel/ops/parallel_rows.h", "keel/ops/initial_weights.cpp", "keel/ops/layer_ops.cpp", "keel/ops/next_token_distribution.cpp",
                "keel/ops/packed_weight.cpp", "keel/ops/sampler.cpp"}
 READS_JSON = {"keel/core/json_reader.cpp"}
 OPENS_DEVICES = {"keel/core/tensor/device.cpp"}  # and rejects one without kernels in this build
 HEADERS = {".h", ".cuh"}
-KERNEL_HEADERS = {"keel/core/philox.h", "keel/core/token_weight.h"}  # of core; plain numbers and functions
+KERNEL_HEADERS = {"keel/core/kept_tokens.h", "keel/core/philox.h", "keel/core/token_weight.h"}  # of core; plain numbers and functions
 
 # A module of keel/ or libs/ (the longest path that fits a file) and the modules that it may include besides itself.
 # "NAME/*" is every module below NAME and NAME itself; "core" means its own files, not the modules below it.

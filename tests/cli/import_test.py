@@ -215,7 +215,7 @@ class Import(own_files.Test):
         yaml = "num_generations: 4\nmax_steps: 4\n"
         cases = [
             (yaml + "num_generatons: 5\n", "r.yaml:3: num_generatons: unknown key of TRL. Fix: use num_generations"),
-            (yaml + "top_p: 0.9\nsync_ref_model: true\n", "r.yaml:4: sync_ref_model"),
+            (yaml + "repetition_penalty: 1.1\nsync_ref_model: true\n", "r.yaml:4: sync_ref_model"),
             (yaml + "bf16: true\nfp16: true\n", "fp16 is true as well"),
             (yaml + "generation_batch_size: 8\nsteps_per_generation: 8\n", "generation_batch_size: steps_per_generation gives 64"),
             (yaml + "learning_rate: ${lr}\n", "r.yaml:3: learning_rate: the reference ${lr} is not resolved"),
@@ -232,8 +232,8 @@ class Import(own_files.Test):
             with self.subTest(text=text):
                 self.write("r.yaml", text)
                 self.assertIn(wanted, self.refused("r.yaml"))
-        self.write("r.yaml", yaml + "top_p: 0.9\nsync_ref_model: true\n")
-        self.assertIn("r.yaml:3: top_p", self.refused("r.yaml"))  # all errors are reported at once
+        self.write("r.yaml", yaml + "repetition_penalty: 1.1\nsync_ref_model: true\n")
+        self.assertIn("r.yaml:3: repetition_penalty", self.refused("r.yaml"))  # all errors are reported at once
         for head in ("from trl import GRPOConfig", "#!/usr/bin/env python3", '"""accelerate launch train_grpo.py"""'):
             self.write("train_grpo.py", f"{head}\ntraining_args = GRPOConfig(num_generations=4)\n")
             message = self.refused("train_grpo.py")

@@ -26,7 +26,7 @@ WARM_UP = 8
 INTEGERS = ("step", "update", "prompt", "group", "rollout", "policy_version")
 ALWAYS = ("log_mu", "log_pi", "divergence", "threshold", "ratio", "advantage", "coefficient", "weight")
 WHERE_KNOWN = ("log_other_mu", "log_other_pi", "log_recomputed", "log_other_recomputed", "log_reference", "topk_tv", "topk_kl",
-               "topk_tv_replace_last", "topk_kl_replace_last", "full_tv", "full_kl", "entropy", "entropy_mu")
+               "topk_tv_replace_last", "topk_kl_replace_last", "full_tv", "full_kl", "entropy", "entropy_mu", "choices")
 TYPES = {**dict.fromkeys(INTEGERS, "int64"), "position": "int32", "token_id": "int32", "token": "string",
          **dict.fromkeys(ALWAYS + WHERE_KNOWN, "float"), "kept": "bool", "outside": "bool", "reward": "double"}
 
@@ -212,6 +212,32 @@ class Decisions(Recorded):
         pull = metadata["kl_coefficient"] * np.expm1(t["log_reference"].astype(np.float64) - t["log_pi"])
         self.assertGreater(np.abs(pull).max(), 0.01)
         self.close(t["coefficient"], np.where(t["kept"], ratio * advantage, 0) + pull, atol=2e-6)
+
+    def test_truncated_sampling(self):
+        run = self.folder / "run"
+        result = train(run, **sections(rollout={"top_k": 6, "min_p": 0.3}, reference={"kl_coefficient": 0.01},
+                                       objective={"method": "dppo_tv", "delta": 0.02}))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        t = rows(run)
+        choices, one = t["choices"], t["choices"] == 1
+        self.assertTrue(np.all((choices >= 1) & (choices <= 6) & (choices == np.round(choices))))
+        self.assertTrue(np.sum(one) > 20 and np.sum(~one) > 20)
+        for column in ("log_mu", "log_pi", "log_reference", "divergence", "entropy", "entropy_mu"):
+            np.testing.assert_array_equal(t[column][one], 0, column)
+            self.assertTrue(np.any(t[column][~one] != 0), column)
+        for path, row in zip(files(run), (r for r in read_jsonl(run / "metrics.jsonl") if r["phase"] == "rl"), strict=True):
+            table = pyarrow.parquet.read_table(path)
+            more = table["choices"].to_numpy() > 1
+            self.assertAlmostEqual(np.mean(more), row["trust_region/choices"], 12)
+            if more.any():
+                self.close(np.mean(table["divergence"].to_numpy()[more], dtype=np.float64), row["trust_region/divergence_mean"], rtol=1e-9)
+        shown = support.keel("tokens", run).stdout
+        self.assertIn("Truncated sampling chose from ", shown)
+        summary = json.loads(support.keel("tokens", run, "--json").stdout)["own"]["choices"]
+        self.assertAlmostEqual(summary["mean"], np.mean(choices), 9)
+        self.assertAlmostEqual(summary["more_than_one"], np.mean(~one), 9)
+        self.assertTrue(np.all(np.isnan(rows(run_of("dppo_tv"))["choices"])))
+        self.assertNotIn("Truncated", support.keel("tokens", run_of("dppo_tv")).stdout)
 
     def test_methods_with_recomputed_log_probabilities(self):
         run = self.folder / "run"

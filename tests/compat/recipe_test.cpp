@@ -137,7 +137,7 @@ TEST(Recipe, UnknownKeysAreErrorsUnlessIgnored) {
   EXPECT_THAT(refusal(file),
               AllOf(HasSubstr("r.yaml:4: flux_capacity: unknown key of TRL"), HasSubstr("--ignore flux_capacity")));
   EXPECT_NO_THROW(import_recipe(read_recipe(file, {}), {"flux_capacity"}));
-  EXPECT_NO_THROW(import_recipe(read_recipe(file, {"--top_p", "0.9"}), {"flux_capacity", "top_p"}));
+  EXPECT_NO_THROW(import_recipe(read_recipe(file, {"--repetition_penalty", "1.1"}), {"flux_capacity", "repetition_penalty"}));
   EXPECT_THAT(error_of(2, [&] { import_recipe(read_recipe(file, {}), {"flux"}); }),
               HasSubstr("the recipe has no such key"));
   EXPECT_THAT(refusal(folder.write("k.yaml", "train: {steps: 5}\n")), HasSubstr("`keel train`"));

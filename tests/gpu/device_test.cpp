@@ -397,13 +397,18 @@ TEST(Rollouts, HaveTheTrainersLogProbs) {
                                       .max_sequences = max_sequences,
                                       .top_k = 20,
                                       .hidden_states = true};
-        const LogprobCheck check =
-            check_sampler_matches_trainer({model}, model, tokenizer, problems(*task, 16), request, 1 << 20);
-        EXPECT_GT(check.tokens, 128);
-        const double limit = type == at::kFloat ? 1e-4 : type == at::kHalf ? 3e-3 : 2e-2;
-        EXPECT_LT(check.max_difference, limit) << shape.hidden_size << " " << type;
-        EXPECT_LT(check.topk_difference, limit) << shape.hidden_size << " " << type;
-        EXPECT_LT(check.total_variation, limit) << shape.hidden_size << " " << type;
+        SamplingRequest truncated = request;
+        truncated.filter = {.top_k = 12, .top_p = 0.8, .min_p = 0.01};
+        truncated.max_kept_bytes = 1 << 30;
+        for (const SamplingRequest& each : {request, truncated}) {
+          const LogprobCheck check =
+              check_sampler_matches_trainer({model}, model, tokenizer, problems(*task, 16), each, 1 << 20);
+          EXPECT_GT(check.tokens, 128);
+          const double limit = type == at::kFloat ? 1e-4 : type == at::kHalf ? 3e-3 : 2e-2;
+          EXPECT_LT(check.max_difference, limit) << shape.hidden_size << " " << type;
+          EXPECT_LT(check.topk_difference, limit) << shape.hidden_size << " " << type;
+          EXPECT_LT(check.total_variation, limit) << shape.hidden_size << " " << type;
+        }
       }
 }
 

@@ -125,7 +125,12 @@ std::vector<Config> configs_to_resume() {
   rounded.run.precision = "bf16";
   rounded.rollout.weights = "int8";
   dynamic.rollout.dynamic_sampling = true;
-  return {stale_config("dppo_tv", 1), stale_config("tis", 2), rounded, dynamic};
+  std::vector<Config> configs{stale_config("dppo_tv", 1), stale_config("tis", 2), rounded, dynamic};
+  for (const int64_t staleness : {0, 1}) {
+    configs.push_back(stale_config("dppo_topk_tv", staleness));
+    configs.back().rollout.filter = {.top_p = 0.9};
+  }
+  return configs;
 }
 
 TEST(Staleness, AResumedRunIsBitwiseEqualAfterEveryStep) {
@@ -147,6 +152,8 @@ TEST(Staleness, AResumedRunIsBitwiseEqualAfterEveryStep) {
         for (size_t i = 0; i < rollouts[step].size(); ++i) {
           EXPECT_EQ(result.experience.rollouts[i].tokens.ids, rollouts[step][i].tokens.ids);
           EXPECT_EQ(result.experience.rollouts[i].tokens.behavior_logp, rollouts[step][i].tokens.behavior_logp);
+          EXPECT_EQ(result.experience.rollouts[i].tokens.kept, rollouts[step][i].tokens.kept);
+          EXPECT_EQ(result.experience.rollouts[i].tokens.kept.sizes.empty(), config.rollout.filter.keeps_all());
           EXPECT_EQ(result.experience.rollouts[i].policy_version, rollouts[step][i].policy_version);
         }
       }

@@ -129,6 +129,14 @@ class NetworkCost {
   int64_t element_size_, trained_;
 };
 
+/// The size of a set, and its words at the most expensive size.
+int64_t max_kept_bytes_per_token(const SamplingFilter& filter, int64_t vocab) {
+  if (filter.keeps_all()) return 0;
+  const int64_t largest = filter.top_k > 0 ? std::min(filter.top_k, vocab) : vocab - 1,
+                listed = std::min(largest, kMaxKeptIds);
+  return 4 + 4 * std::max(kept_words(listed, vocab), kept_words(largest, vocab));
+}
+
 int64_t tokens_per_step(const RunSizes& sizes) {
   return sizes.config.rollouts_per_step() * resolve_max_new_tokens(sizes.config) +
          std::llround(static_cast<double>(sizes.config.train.prompts_per_step) * sizes.prompts.mean);
@@ -199,7 +207,9 @@ RolloutPlan plan_rollout(const RunSizes& sizes) {
   const int64_t training = std::min(max_sequences, config.rollouts_per_step()),
                 evaluation = std::min(max_sequences, eval_prompts * config.eval.samples);
   return {training, evaluation,
-          std::max(kv_cache_bytes(config.train.prompts_per_step, training), kv_cache_bytes(eval_prompts, evaluation))};
+          std::max(kv_cache_bytes(config.train.prompts_per_step, training), kv_cache_bytes(eval_prompts, evaluation)),
+          config.rollouts_per_step() * resolve_max_new_tokens(config) *
+              max_kept_bytes_per_token(config.rollout.filter, sizes.shape.vocab_size)};
 }
 
 MemoryEstimate estimate_memory(const RunSizes& sizes, const Requirements& needs) {

@@ -35,9 +35,10 @@ struct RunSizes {
 RunSizes run_sizes(const Config& config, const ModelConfig& shape, at::ScalarType type, at::Device device,
                    PromptSources& prompt_sources, const Demonstrations& demonstrations);
 
-/// Numbers of sequences decoded together in training and in evaluations, and the maximum size of their KV cache.
+/// Numbers of sequences decoded together in training and in evaluations, the maximum size of their KV cache, and the
+/// maximum host memory for the sets of tokens that truncated sampling keeps in a step.
 struct RolloutPlan {
-  int64_t training = 0, evaluation = 0, kv_cache_bytes = 0;
+  int64_t training = 0, evaluation = 0, kv_cache_bytes = 0, kept_bytes = 0;
 };
 
 RolloutPlan plan_rollout(const RunSizes& sizes);

@@ -35,6 +35,24 @@ TEST(LogprobCheck, FindsOnlyRoundingAtEqualWeights) {
   require_logprobs_match(check, 1e-5);
 }
 
+TEST(LogprobCheck, FindsOnlyRoundingOnTruncatedSampling) {
+  const ModelWeights model = tiny_model(tiny_config(6, 2, false));
+  for (const SamplingFilter& filter :
+       {SamplingFilter{.top_p = 0.7}, {.top_k = 4}, {.top_k = 8, .top_p = 0.9, .min_p = 0.05}}) {
+    SamplingRequest request = kEverything;
+    request.filter = filter;
+    request.max_kept_bytes = 1 << 30;
+    const LogprobCheck check = run_check(model, model, request);
+    EXPECT_GT(check.tokens, 100);
+    for (const double difference : {check.max_difference, check.topk_difference, check.total_variation}) {
+      EXPECT_GT(difference, 0);
+      EXPECT_LT(difference, 1e-5);
+    }
+    request.max_kept_bytes = 0;  // without the sets the trainer has another distribution
+    EXPECT_GT(run_check(model, model, request).max_difference, 1e-2);
+  }
+}
+
 TEST(LogprobCheck, ComparesOnlyRecordedStatistics) {
   const ModelWeights model = tiny_model(tiny_config(6, 2, false));
   SamplingRequest request = kEverything;

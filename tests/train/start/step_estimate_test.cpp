@@ -66,6 +66,25 @@ TEST_F(StepEstimate, TheKvCacheHoldsTheLongestPromptOfTheRowsOnce) {
   EXPECT_EQ(plan_rollout(sizes()).kv_cache_bytes, (8 * 1 + 4 * 2) * 16 * 2 * 2 * 16 * 2 * 4);
 }
 
+// A token has at most a size and 1,024 ids, or a bitmap of 151,936 / 32 words: 19,000 bytes less 4.
+TEST_F(StepEstimate, TheSetsOfTruncatedSamplingAreAtMostBitmapsOfAllTokens) {
+  EXPECT_EQ(plan_rollout(sizes()).kept_bytes, 0);
+  shape_.vocab_size = 151'936;
+  config_.train.prompts_per_step = 64;
+  config_.rollout.samples_per_prompt = 16;
+  config_.rollout.max_new_tokens = 8192;
+  const int64_t tokens = 1024 * 8192;
+  config_.rollout.filter = {.top_p = 0.95};
+  EXPECT_EQ(plan_rollout(sizes()).kept_bytes, tokens * 18'996);  // 148.4 GiB
+  config_.rollout.filter = {.top_k = 20, .top_p = 0.95};
+  EXPECT_EQ(plan_rollout(sizes()).kept_bytes, tokens * 84);
+  config_.rollout.filter = {.top_k = 2000};
+  EXPECT_EQ(plan_rollout(sizes()).kept_bytes, tokens * 18'996);
+  config_.rollout.filter = {.min_p = 0.1};
+  shape_.vocab_size = 32'000;  // ids take more than a bitmap
+  EXPECT_EQ(plan_rollout(sizes()).kept_bytes, tokens * 4100);
+}
+
 // 6 operations per weight and token, forward and backward; 16 bytes per weight with its gradient and moments.
 TEST_F(StepEstimate, ASupervisedUpdateHasNoSamplerAndCostsThreeForwardPasses) {
   SftSizes rows{

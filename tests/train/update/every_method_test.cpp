@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "tests/support/effort.h"
+#include "tests/support/kept_mask.h"
 #include "tests/support/tensors.h"
 #include "tests/support/tiny_training.h"
 
@@ -16,7 +17,8 @@ namespace keel {
 namespace {
 
 /// The log-probs [M, V] at every position of the rollouts' completions: a differentiable float64 reference of Llama,
-/// one sequence at a time.
+/// one sequence at a time. With truncated sampling they are those of the kept tokens, renormalised; others have -1e4,
+/// whose exponential is 0.
 Tensor full_log_probabilities(const ReferenceModel& weights, const TinyTraining& run) {
   std::vector<Tensor> rows;
   for (const Rollout& rollout : run.rollouts()) {
@@ -26,6 +28,8 @@ Tensor full_log_probabilities(const ReferenceModel& weights, const TinyTraining&
     rows.push_back(
         weights.log_probabilities(text, run.temperature())
             .narrow(0, static_cast<int64_t>(prompt.size()) - 1, static_cast<int64_t>(rollout.tokens.size())));
+    if (!rollout.tokens.kept.sizes.empty())
+      rows.back() = at::log_softmax(rows.back().masked_fill(kept_mask(rollout.tokens.kept).logical_not(), -1e4), 1);
   }
   return at::cat(rows);
 }
@@ -297,6 +301,82 @@ TEST(EveryMethod, EqualsAutogradWithAReferenceKlAndAnEntropyBonus) {
   expect_autograd_gradients(batch);
 }
 
+TEST(EveryMethod, EqualsAutogradOnTruncatedSampling) {
+  for (const char* method :
+       {"dppo_tv", "dppo_topk_kl", "dppo_full_kl", "dppo_full_tv", "drpo", "minirl", "gspo", "m2po"}) {
+    SCOPED_TRACE(method);
+    Config config = tiny_run(method);
+    config.rollout.filter = {.top_k = 8, .top_p = 0.9, .min_p = 0.02};
+    config.rollout.temperature = 1.2;
+    config.reference.kl_coefficient = 0.05;
+    config.objective.entropy_coefficient = 0.02;
+    expect_autograd_gradients(config, count(1, 3));
+  }
+  for (const auto& [method, centering] : {std::pair{"pg_tis", "topk"}, {"dppo_kl", "exact"}, {"drpo", "topk"}}) {
+    SCOPED_TRACE(std::string(method) + " " + centering);
+    Config config = tiny_run(method);
+    config.rollout.filter = {.top_k = 8, .top_p = 0.9};
+    config.rollout.temperature = 1.2;
+    config.objective.centering = centering;
+    expect_autograd_gradients(config, count(1, 3));
+  }
+  Config narrow = tiny_run("dppo_topk_tv");
+  narrow.rollout.filter = {.top_k = 2};
+  narrow.objective.parameters = {"k=3"};  // longer than any set
+  expect_autograd_gradients(narrow);
+}
+
+/// The sets, from the definition: the `top_k` most likely tokens; of these, renormalised, the most likely ones until
+/// they reach `top_p`; of these, those with at least `min_p` times the highest probability.
+std::vector<bool> expected_set(const std::vector<double>& p, const SamplingFilter& filter) {
+  std::vector<size_t> order(p.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] > p[b]; });
+  order.resize(std::min(order.size(), static_cast<size_t>(filter.top_k)));
+  double total = 0, sum = 0;
+  for (const size_t token : order) total += p[token];
+  std::vector<bool> kept(p.size(), false);
+  for (const size_t token : order) {
+    if (sum >= filter.top_p * total || p[token] < filter.min_p * p[order[0]]) break;
+    kept[token] = true;
+    sum += p[token];
+  }
+  return kept;
+}
+
+TEST(TruncatedSampling, RecordsTheSetsOfItsDefinition) {
+  Config config = tiny_run("dppo_tv");
+  config.rollout.filter = {.top_k = 6, .top_p = 0.8, .min_p = 0.05};
+  config.rollout.temperature = 1.5;
+  TinyTraining run(config, warm_model());
+  std::map<int64_t, int64_t> sizes;
+  run.when_ready = [&] {
+    const at::NoGradGuard no_grad;
+    const ReferenceModel sampler(run.sampler());
+    for (const Rollout& rollout : run.rollouts()) {
+      const std::vector<int32_t>& prompt = run.prompts()[rollout.prompt].tokens;
+      std::vector<int64_t> text(prompt.begin(), prompt.end());
+      text.insert(text.end(), rollout.tokens.ids.begin(), rollout.tokens.ids.end());
+      const Tensor p = sampler.log_probabilities(text, run.temperature()).exp(), mask = kept_mask(rollout.tokens.kept);
+      ASSERT_EQ(mask.size(0), static_cast<int64_t>(rollout.tokens.size()));
+      for (int64_t t = 0; t < mask.size(0); ++t) {
+        const std::vector<double> got = to_vector(mask[t]);
+        const std::vector<bool> want =
+            expected_set(to_vector(p[static_cast<int64_t>(prompt.size()) - 1 + t]), config.rollout.filter);
+        EXPECT_EQ(std::vector<bool>(got.begin(), got.end()), want) << "token " << t;
+        ++sizes[std::ranges::count(want, true)];
+      }
+    }
+  };
+  for (int step = 0; step < 3; ++step) {
+    const TokenMetrics tokens = run.step().tokens.value();
+    EXPECT_GT(tokens.choices.value(), 0);
+    EXPECT_LT(tokens.choices.value(), 1);
+  }
+  EXPECT_GT(sizes[1], 10);  // several sizes occur
+  EXPECT_GE(sizes.size(), 3u);
+}
+
 /// With equal parameters and exact sampling, pi equals mu, so all divergences are 0. That requires top-K ids, hidden
 /// states, the sampler's head and the recomputed log-probs of the right tokens.
 TEST(EveryMethod, HasNoDivergenceBeforeTheFirstUpdate) {
@@ -306,10 +386,13 @@ TEST(EveryMethod, HasNoDivergenceBeforeTheFirstUpdate) {
     Config config = tiny_run(method);
     config.rollout.weights = "exact";
     config.train.epochs = 1;  // one update, which is measured before it is made
-    TinyTraining run(config);
-    const TokenMetrics tokens = run.step().tokens.value();
-    EXPECT_LT(tokens.divergence_max, 1e-5);
-    EXPECT_EQ(tokens.masked, 0.0);
+    for (const SamplingFilter& filter : {SamplingFilter{}, {.top_p = 0.8}}) {
+      config.rollout.filter = filter;
+      TinyTraining run(config);
+      const TokenMetrics tokens = run.step().tokens.value();
+      EXPECT_LT(tokens.divergence_max, 1e-5);
+      EXPECT_EQ(tokens.masked, 0.0);
+    }
   }
 }
 

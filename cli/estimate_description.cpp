@@ -36,7 +36,7 @@ std::string describe_rollout(const RolloutPlan& plan, int64_t longest_prompt) {
 }
 
 std::string describe_resource(const Resource& resource) {
-  return entry(resource.name, "about " + format_bytes(resource.needed) + "; " + resource.place + " has " +
+  return entry(resource.name, "about " + format_bytes(resource.needed) + "; " + resource.location + " has " +
                                   format_bytes(resource.available) + " available: " + resource.verdict() + "\n" +
                                   resource.parts);
 }

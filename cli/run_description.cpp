@@ -203,8 +203,9 @@ std::string describe_health(const HealthOptions& health) {
 }
 
 struct Inputs {
-  std::string rows;    // from describe_rows
-  int64_t held_out;    // prompts to evaluate on
+  std::string rows;  // from describe_rows
+  int64_t held_out;  // prompts to evaluate on
+  int64_t longest_held_out;
   std::string extent;  // the part of the held-out prompts that is evaluated; empty: all
   PromptLengths lengths;
   uint64_t per_epoch;  // prompts, if the run's length is set in epochs
@@ -238,6 +239,7 @@ Inputs read_inputs(Config& config) {
     }
     return {.rows = "",
             .held_out = config.prompts_per_evaluation(),
+            .longest_held_out = longest,
             .extent = "",
             .lengths = {longest, static_cast<double>(longest)},
             .per_epoch = 0,
@@ -256,6 +258,7 @@ Inputs read_inputs(Config& config) {
   const HeldOutPrompts held_out = prompt_sources.held_out(config.prompts_per_evaluation());
   return {.rows = config.has_rl() ? describe_rows(prompt_sources) : "",
           .held_out = static_cast<int64_t>(held_out.prompts.size()),
+          .longest_held_out = held_out.longest_prompt(),
           .extent = held_out.extent(),
           .lengths = config.has_rl() ? prompt_sources.lengths() : PromptLengths(),
           .per_epoch = prompts_of_epoch(config, prompt_sources),
@@ -395,18 +398,25 @@ Explanation explain(const Config& user_config, Console& console) {
   const Objective objective =
       make_objective(config.objective, static_cast<double>(resolve_max_new_tokens(config)), config.reference);
   const Inputs inputs = read_inputs(config);
-  const RunSizes sizes{config,         shape,          compute_type(config.run.precision, device),
-                       device,         inputs.lengths, inputs.held_out,
-                       inputs.sft_rows};
+  const RunSizes sizes{config,
+                       shape,
+                       compute_type(config.run.precision, device),
+                       device,
+                       inputs.lengths,
+                       inputs.held_out,
+                       inputs.sft_rows,
+                       inputs.longest_held_out};
   const std::string model = describe_model(config, shape, inputs.adapter, sizes.type, describe_device(device)) +
                             describe_saving(config, inputs.saved_as);
-  const DeviceSpeed speed = measure_device_speed(device, sizes.type);
   Explanation explanation{
       .resources = {memory_resource(sizes, estimate_run_memory(sizes)), disk_resource(sizes, inputs.saved_as)}};
   std::string estimate;
   for (const Resource& resource : explanation.resources) estimate += describe_resource(resource);
-  estimate +=
-      config.has_rl() ? describe_time(sizes, objective.requirements(), speed) : describe_supervised_time(sizes, speed);
+  if (std::ranges::none_of(explanation.resources, &Resource::is_short)) {
+    const DeviceSpeed speed = measure_device_speed(device, sizes.type);
+    estimate += config.has_rl() ? describe_time(sizes, objective.requirements(), speed)
+                                : describe_supervised_time(sizes, speed);
+  }
   const std::string recomputed = objective.requirements().recomputed_logp ? " and those recomputed by the trainer" : "";
   explanation.text = !config.has_rl()
                          ? model + inputs.supervised

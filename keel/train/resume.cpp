@@ -254,8 +254,9 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   set_resumable();
   throw_if_stopped();
   keep_device(config.run, newest);
-  const at::Device device = open_run_device(config.run, console);
+  const at::Device device = open_run_device(config.run, console, /*resumes=*/true);
   const at::ScalarType type = resolve_precision(config.run, device);
+  require_memory_for_weights({config, load_model_config(newest.string()), type, device});
   Checkpoint checkpoint = load_checkpoint(newest, device);
   keep_resolved_checkpoints(config, checkpoint.config);
   require_same_phases(config, checkpoint.config, newest);
@@ -277,6 +278,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   const ModelConfig& shape = checkpoint.policy.model.config();
   const RunSizes sizes = run_sizes(config, shape, type, device, prompt_sources, demonstrations);
   require_resource(memory_resource(sizes, estimate_run_memory(sizes)), console);
+  require_resource(disk_resource(sizes, saved_type(checkpoint.policy)), console);
   checkpoint.state.rl.data = prompt_sources.data();
   checkpoint.state.sft.data = demonstrations.data();
   std::optional<ModelWeights> reference;

@@ -240,8 +240,8 @@ Checkpoint Run::checkpoint() const {
     return [&](const Weight& weight) { return all.value_of(weight); };
   };
   LoadedModel policy = policy_;
-  policy.model =
-      policy.model.has_adapter() ? policy.model.merged(masters) : policy.model.with_replaced(values_of(masters));
+  policy.model = policy.model.has_adapter() ? policy.model.merged(masters, nullptr, at::kCPU)
+                                            : policy.model.with_replaced(values_of(masters));
   Checkpoint checkpoint{.policy = std::move(policy),
                         .optimizer = sft_trainer_ ? sft_trainer_->optimizer_state() : trainer_->optimizer_state(),
                         .state = state_,

@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "keel/core/error.h"
 
@@ -47,6 +48,38 @@ int64_t number_in_file(const char* path, const std::string& name) {
     file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
   return -1;
+}
+
+/// Files of a control group that limits the memory of this process.
+struct MemoryGroup {
+  std::string limit, used, statistics, page_cache_key;
+};
+
+/// The control groups of this process and their parents, of version 2 ("0::/a/b") and 1 ("9:memory:/a/b").
+std::vector<MemoryGroup> memory_groups() {
+  std::vector<MemoryGroup> groups;
+  const auto add = [&](bool version_1, std::string path) {
+    const std::string root = version_1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+    while (true) {
+      const std::string folder = root + (path == "/" ? "" : path);
+      groups.push_back(version_1 ? MemoryGroup{folder + "/memory.limit_in_bytes", folder + "/memory.usage_in_bytes",
+                                               folder + "/memory.stat", "total_inactive_file"}
+                                 : MemoryGroup{folder + "/memory.max", folder + "/memory.current",
+                                               folder + "/memory.stat", "inactive_file"});
+      if (path == "/" || path.empty()) return;
+      path = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
+    }
+  };
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const size_t names = line.find(':'), path = line.find(':', names + 1);
+    if (path == std::string::npos) continue;
+    const std::string controllers = line.substr(names + 1, path - names - 1);
+    if (controllers.empty() || controllers == "memory") add(!controllers.empty(), line.substr(path + 1));
+  }
+  // In a container the files of its own group are at the root, whatever its path is outside.
+  add(false, "/"), add(true, "/");
+  return groups;
 }
 
 /// Stops oneDNN on ARM from writing /tmp/perf-PID.map files for profilers, which are never removed. To profile, set one
@@ -133,8 +166,8 @@ int64_t peak_reserved_bytes(at::Device device) {
 
 int64_t machine_memory_bytes() {
   int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
-  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    std::ifstream file(path);
+  for (const MemoryGroup& group : memory_groups()) {
+    std::ifstream file(group.limit);
     if (int64_t limit = 0; file >> limit && limit > 0) bytes = std::min(bytes, limit);  // "max" is not parsed
   }
   return bytes;
@@ -149,18 +182,11 @@ int64_t resident_memory_bytes() {
 int64_t available_memory_bytes() {
   const int64_t machine = number_in_file("/proc/meminfo", "MemAvailable:");
   int64_t bytes = machine >= 0 ? machine * 1024 : machine_memory_bytes();
-  struct Group {
-    const char *limit, *used, *statistics, *page_cache_key;
-  };
-  for (const Group& group :
-       {Group{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat",
-              "inactive_file"},
-        Group{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-              "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file"}}) {
+  for (const MemoryGroup& group : memory_groups()) {
     int64_t limit = 0, used = 0;
     if (!(std::ifstream(group.limit) >> limit) || !(std::ifstream(group.used) >> used)) continue;
-    bytes =
-        std::min(bytes, limit - used + std::max<int64_t>(number_in_file(group.statistics, group.page_cache_key), 0));
+    bytes = std::min(
+        bytes, limit - used + std::max<int64_t>(number_in_file(group.statistics.c_str(), group.page_cache_key), 0));
   }
   return std::max<int64_t>(bytes, 0);
 }

@@ -137,16 +137,24 @@ double Demonstrations::epochs(const SftState& state) const {
 SftSizes Demonstrations::sizes() const {
   constexpr int64_t kSample = 1000;
   const int64_t max_train = std::min<int64_t>(kSample, static_cast<int64_t>(files_->identity.rows));  // no row twice
+  SftSizes sizes;
   const auto mean = [&](RowStream<SupervisedRow> rows, double& count, int64_t max_rows) {
     rows.rewind({});
-    const std::vector<SupervisedRow> sample = rows.next(max_rows);
     double tokens = 0;
-    for (const SupervisedRow& row : sample)
-      for (const SupervisedSequence& sequence : row.sequences) tokens += static_cast<double>(sequence.tokens.size());
-    count = static_cast<double>(sample.size());
-    return sample.empty() ? 0 : tokens / count;
+    count = 0;
+    try {
+      for (; count < static_cast<double>(max_rows); ++count) {
+        const std::vector<SupervisedRow> row = rows.next(1);
+        if (row.empty()) break;
+        for (const SupervisedSequence& sequence : row[0].sequences) {
+          tokens += static_cast<double>(sequence.tokens.size());
+          sizes.longest_row = std::max(sizes.longest_row, static_cast<int64_t>(sequence.tokens.size()));
+        }
+      }
+    } catch (const Error&) {  // with data.bad_rows=stop_late, the update that needs this row reports it
+    }
+    return count == 0 ? 0 : tokens / count;
   };
-  SftSizes sizes;
   sizes.mean_rows_per_update = sizes.max_rows_per_update = static_cast<double>(batch_);
   if (data_epochs_) {
     const int64_t total_rows = planned_rows(), updates = (total_rows + batch_ - 1) / batch_;

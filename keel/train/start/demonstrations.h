@@ -17,6 +17,7 @@ struct SftSizes {
   double mean_rows_per_update = 0;  // the last update may be smaller
   double max_rows_per_update = 0;
   double mean_tokens_per_row = 0;
+  int64_t longest_row = 0;     // in tokens
   double held_out_tokens = 0;  // of all held-out rows
 };
 

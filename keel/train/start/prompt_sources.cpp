@@ -161,6 +161,12 @@ PromptLengths PromptSources::lengths() const {
   return lengths;
 }
 
+int64_t HeldOutPrompts::longest_prompt() const {
+  int64_t longest = 0;
+  for (const Prompt& prompt : prompts) longest = std::max(longest, static_cast<int64_t>(prompt.tokens.size()));
+  return longest;
+}
+
 HeldOutPrompts PromptSources::held_out(int64_t count) {
   if (!held_out_) return {};
   const SkippedCounts before = held_out_->skipped();

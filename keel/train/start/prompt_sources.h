@@ -25,6 +25,7 @@ struct HeldOutPrompts {
   uint64_t remaining_rows = 0;                 // after the last prompt, in eval_files or in data.files
   std::vector<std::string> unused_files = {};  // eval_files without any prompt here
 
+  int64_t longest_prompt() const;  // in tokens
   /// "2 prompts skipped: longer than data.max_prompt_tokens, 64; ...", or empty.
   std::string note() const;
 

@@ -44,8 +44,21 @@ int64_t checkpoint_bytes(const RunSizes& sizes, at::ScalarType saved_as) {
   const int64_t model = sizes.shape.parameter_count() * static_cast<int64_t>(c10::elementSize(saved_as)),
                 adapter = config.lora.used() ? 4 * trained : 0,
                 optimizer = (moments + (saves_masters ? 4 : 0)) * trained,
-                critic = config.critic.has_separate_body() ? (4 + moments) * trained : 0;
-  return model + adapter + optimizer + critic;
+                critic = config.critic.has_separate_body() ? (4 + moments) * sizes.shape.parameter_count() : 0;
+  // Past policies have master weights if their sampler's weights are merged or rounded, else the weights themselves.
+  const bool copies_masters = config.lora.used() || config.rollout.weights != "exact";
+  const int64_t past = copies_masters ? 4 : static_cast<int64_t>(c10::elementSize(sizes.type));
+  return model + adapter + optimizer + critic + config.rollout.staleness * past * trained;
+}
+
+/// Bytes of the run's present checkpoints and reference, which a new checkpoint or a new run replaces.
+int64_t replaced_bytes(const std::filesystem::path& run) {
+  int64_t bytes = 0;
+  std::error_code error;
+  for (const char* folder : {"checkpoints", "reference"})
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(run / folder, error))
+      if (entry.is_regular_file(error)) bytes += static_cast<int64_t>(entry.file_size(error));
+  return bytes;
 }
 
 /// The existing folder that will contain `path`.
@@ -60,7 +73,7 @@ std::filesystem::path existing_parent(std::filesystem::path path) {
 std::string Resource::verdict() const { return is_short() ? "does not fit" : is_tight() ? "tight" : "fits"; }
 
 std::string Resource::shortage() const {
-  return str_cat(name, ": the run needs about ", format_bytes(needed), " (", parts, "), but ", place, " has ",
+  return str_cat(name, ": the run needs about ", format_bytes(needed), " (", parts, "), but ", location, " has ",
                  format_bytes(available), " available. Fix: ", fix);
 }
 
@@ -69,7 +82,7 @@ Resource memory_resource(const RunSizes& sizes, const MemoryEstimate& estimate) 
           .needed = estimate.bytes(),
           .available = usable_memory_bytes(sizes.device),
           .parts = describe_parts(estimate),
-          .place = sizes.device.is_cpu() ? "this machine" : sizes.device.str(),
+          .location = sizes.device.is_cpu() ? "this machine" : sizes.device.str(),
           .fix = memory_fix(estimate, sizes.config) +
                  (sizes.device.is_cuda() ? "; nvidia-smi lists other programs on the GPU" : "")};
 }
@@ -78,7 +91,7 @@ Resource disk_resource(const RunSizes& sizes, at::ScalarType saved_as) {
   const Config& config = sizes.config;
   const int64_t bytes = checkpoint_bytes(sizes, saved_as);
   // An old checkpoint is removed after a new one is complete. The last one is at the end, and one is between phases.
-  const int64_t steps = std::max<int64_t>(config.train.steps, config.sft.steps),
+  const int64_t steps = config.train.steps + config.sft.steps,
                 planned = 2 + (config.checkpoint.every > 0 ? steps / config.checkpoint.every : 0),
                 kept = std::min(config.checkpoint.keep + 1, planned) + (config.checkpoint.keeps_best() ? 1 : 0);
   const int64_t reference = config.reference.used() && !config.lora.used() ? 4 * sizes.shape.parameter_count() : 0;
@@ -86,10 +99,12 @@ Resource disk_resource(const RunSizes& sizes, at::ScalarType saved_as) {
   const std::optional<uint64_t> available = free_space(folder);
   return {.name = "disk",
           .needed = kept * bytes + reference,
-          .available = available ? static_cast<int64_t>(std::min<uint64_t>(*available, INT64_MAX)) : INT64_MAX,
+          .available = available ? static_cast<int64_t>(std::min<uint64_t>(*available, INT64_MAX / 2)) +
+                                       replaced_bytes(config.run.dir)
+                                 : INT64_MAX,
           .parts = str_cat("checkpoints of ", format_bytes(bytes), " each, up to ", kept, " at a time",
                            reference > 0 ? ", and the reference" : ""),
-          .place = "the disk of " + folder.string(),
+          .location = "the disk of " + folder.string(),
           .fix = "free space, set run.dir to another disk, or lower checkpoint.keep"};
 }
 

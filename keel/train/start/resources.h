@@ -13,7 +13,7 @@ struct Resource {
   int64_t needed = 0;     // bytes
   int64_t available = 0;  // bytes
   std::string parts;      // "1.8 GiB weights, 11 GiB activations of one micro-batch"
-  std::string place;      // "cuda:0", "this machine", "the disk of runs/a"
+  std::string location;   // "cuda:0", "this machine", "the disk of runs/a"
   std::string fix;        // settings that lower the need
 
   /// "fits", "does not fit", or "tight" for up to 1.25 times what is available.

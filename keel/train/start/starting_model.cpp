@@ -49,8 +49,8 @@ LoadedModel load_starting_model(const Config& config, at::Device device) {
   return start;
 }
 
-at::Device open_run_device(RunOptions& run, Console& console) {
-  const bool prefers_cpu = run.device == "cpu";
+at::Device open_run_device(RunOptions& run, Console& console, bool resumes) {
+  const bool prefers_cpu = run.device == "cpu" && !resumes;
   if (run.device == "auto") run.device = has_gpu() ? "cuda" : "cpu";
   use_threads(run.threads);
   use_deterministic_reductions(run.deterministic && run.device != "cpu");

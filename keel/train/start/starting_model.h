@@ -15,7 +15,7 @@ void check_model_and_data(const Config& config);
 LoadedModel load_starting_model(const Config& config, at::Device device);
 
 /// Opens the run's device, replaces run.device=auto by its name, and prints it. Warns of a GPU that would be unused.
-at::Device open_run_device(RunOptions& run, Console& console);
+at::Device open_run_device(RunOptions& run, Console& console, bool resumes = false);
 
 /// Returns the compute dtype, and replaces run.precision=auto by it.
 at::ScalarType resolve_precision(RunOptions& run, at::Device device);

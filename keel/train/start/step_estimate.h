@@ -29,6 +29,7 @@ struct RunSizes {
   PromptLengths prompts = {};
   int64_t held_out = 0;                     // prompts of an evaluation
   std::optional<SftSizes> supervised = {};  // of the supervised phase, if it is on files
+  int64_t longest_held_out = 0;             // prompt of an evaluation, in tokens
 };
 
 /// Returns the sizes of a run whose rows are open.

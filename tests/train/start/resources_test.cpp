@@ -17,7 +17,7 @@ Resource memory(int64_t needed) {
           .needed = needed,
           .available = 8 * kGiB,
           .parts = "all weights",
-          .place = "cuda:0",
+          .location = "cuda:0",
           .fix = "use less"};
 }
 

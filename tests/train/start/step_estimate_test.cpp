@@ -60,6 +60,39 @@ TEST_F(StepEstimate, MemoryIsTheLargerOfSamplingAndTrainingNextToTheWeights) {
             memory().kv_cache + memory().sampler + memory().activations);
 }
 
+TEST_F(StepEstimate, ASequenceLongerThanAMicroBatchHasItsOwn) {
+  config_.train.tokens_per_batch = 1;
+  EXPECT_EQ(memory().activations, 30 * (4 * 2 * 960 + 4 * 100));
+}
+
+// Float32 weights, gradients and two moments of the critic next to those of the adapter.
+TEST_F(StepEstimate, ASeparateCriticTrainsAllWeightsAlsoNextToAnAdapter) {
+  config_.lora.rank = 4;
+  config_.critic.body = "separate";
+  const int64_t all = shape_.parameter_count(), adapter = trained_parameters(config_, shape_);
+  EXPECT_LT(adapter, all);
+  EXPECT_EQ(memory().copies, 4 * all);
+  EXPECT_EQ(memory().optimizer, 12 * all + 12 * adapter);
+}
+
+TEST_F(StepEstimate, PastPoliciesOfARoundedSamplerHaveMasterWeights) {
+  const RunSizes narrow{config_, shape_, at::kBFloat16, at::kCUDA, {.longest = 20, .mean = 10}};
+  const int64_t all = shape_.parameter_count();
+  config_.rollout.staleness = 2;
+  EXPECT_EQ(estimate_memory(narrow, {}).copies, 2 * 2 * all);
+  EXPECT_EQ(estimate_memory(narrow, {}).sampler, 8 * 4 * 100);
+  config_.rollout.weights = "fp8";
+  EXPECT_EQ(estimate_memory(narrow, {}).copies, 2 * 6 * all);
+  EXPECT_EQ(estimate_memory(narrow, {}).sampler, 2 * all + 8 * 4 * 100);
+}
+
+TEST_F(StepEstimate, AnEvaluationWithLongerPromptsNeedsALargerKvCache) {
+  RunSizes run = sizes(4);
+  const int64_t before = plan_rollout(run).kv_cache_bytes;
+  run.longest_held_out = 500;
+  EXPECT_GT(plan_rollout(run).kv_cache_bytes, 4 * before);
+}
+
 // 8 completions of at most 10 tokens after 4 prompts of at most 20: 8 x 1 and 4 x 2 blocks of 16 tokens, each with keys
 // and values of 2 heads of 16 floats in 2 layers.
 TEST_F(StepEstimate, TheKvCacheHoldsTheLongestPromptOfTheRowsOnce) {

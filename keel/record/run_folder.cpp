@@ -204,11 +204,13 @@ std::vector<std::string> RunFolder::record_used_settings(Json settings, const st
 
 namespace {
 
-/// Restores the rows of a checkpoint. A changed log is continued.
+/// Restores the rows of a checkpoint. The log is continued.
 void reopen_rows(const std::filesystem::path& path, const LineChecksums& expected, std::vector<std::string>& notes) {
   const std::optional<std::string> change = find_changed_line(path, expected);
-  if (!change) return truncate_to_lines(path, expected.size());
-  if (path.filename() == kLog) return notes.push_back(path.string() + ": " + *change + "; the run appends to it");
+  const bool is_log = path.filename() == kLog;
+  if (!change && !is_log) truncate_to_lines(path, expected.size());
+  if (!change) return;
+  if (is_log) return notes.push_back(path.string() + ": " + *change + "; the run appends to it");
   const std::optional<std::filesystem::path> kept = restore_unchanged_lines(path, expected);
   notes.push_back(path.string() + ": " + *change + "; unchanged rows were kept" +
                   (kept ? ", and the old file was copied to " + kept->string() : ""));

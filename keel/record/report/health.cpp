@@ -127,16 +127,22 @@ std::optional<BandCheck> check_reward(const RunData& run, size_t baseline_steps)
   return check;
 }
 
-/// Finds the first evaluation whose interval is below that of the one before. Compares only evaluations of the same
-/// rows and reward with an interval each.
+/// Finds the first evaluation whose interval is below that of an earlier one: of the one before, or else of the best.
+/// Compares only evaluations of the same rows and reward. Equal rewards have no interval, only their mean.
 std::optional<EvaluationFall> find_evaluation_fall(const RunData& run) {
   if (!run.changes.empty()) return std::nullopt;
-  const std::vector<EvalPoint> evals = summarize(run).evals;
-  for (size_t i = 1; i < evals.size(); ++i) {
-    const EvalPoint &before = evals[i - 1], &after = evals[i];
-    const bool comparable = before.subset == after.subset && before.is_accuracy == after.is_accuracy;
-    const bool have_intervals = before.low < before.high && after.low < after.high;
-    if (comparable && have_intervals && after.high < before.low) return EvaluationFall{before, after};
+  std::vector<EvalPoint> evals = summarize(run).evals;
+  size_t best = 0;
+  for (size_t i = 0; i < evals.size(); ++i) {
+    EvalPoint& after = evals[i];
+    if (!(after.low < after.high)) after.low = after.high = after.mean;
+    for (const size_t earlier : {i == 0 ? 0 : i - 1, best}) {
+      const EvalPoint& before = evals[earlier];
+      const bool comparable = before.subset == after.subset && before.is_accuracy == after.is_accuracy;
+      if (comparable && before.low < before.high && after.high < before.low) return EvaluationFall{before, after};
+      if (!comparable) best = i;
+    }
+    if (after.low > evals[best].low) best = i;
   }
   return std::nullopt;
 }

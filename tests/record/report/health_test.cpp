@@ -106,6 +106,15 @@ TEST(Health, FindsAFallOfTheHeldOutScore) {
   const RunData none = run_with_evaluations({{1, 1, 1}, {0.31, 0.27, 0.35}});  // equal rewards have no interval
   EXPECT_FALSE(check_health(none).has_warning());
   EXPECT_FALSE(check_health(run_with_evaluations({{0.3, 0.2, 0.4}, {0.9, 0.8, 0.95}})).has_warning());
+  EXPECT_TRUE(check_health(run_with_evaluations({{0.45, 0.41, 0.49}, {0, 0, 0}})).has_warning());
+}
+
+TEST(Health, FindsASlowFallOfTheHeldOutScoreFromItsBest) {
+  const Health health = check_health(run_with_evaluations(
+      {{0.8, 0.74, 0.85}, {0.9, 0.84, 0.95}, {0.84, 0.77, 0.9}, {0.77, 0.69, 0.83}, {0.69, 0.6, 0.76}}));
+  ASSERT_TRUE(health.evaluation_fall);
+  EXPECT_EQ(health.evaluation_fall->before.step, 10);
+  EXPECT_EQ(health.evaluation_fall->after.step, 30);
 }
 
 TEST(Health, NeedsEnoughSteps) {

@@ -240,7 +240,9 @@ Checkpoint Run::checkpoint() const {
     return [&](const Weight& weight) { return all.value_of(weight); };
   };
   LoadedModel policy = policy_;
-  policy.model = policy.model.has_adapter() ? policy.model.merged(masters, nullptr, at::kCPU)
+  // Merges in the device's memory one layer at a time, and keeps the merged layers in host memory.
+  const auto to_host = [](const Tensor& weight) { return weight.cpu(); };
+  policy.model = policy.model.has_adapter() ? policy.model.merged(masters, to_host)
                                             : policy.model.with_replaced(values_of(masters));
   Checkpoint checkpoint{.policy = std::move(policy),
                         .optimizer = sft_trainer_ ? sft_trainer_->optimizer_state() : trainer_->optimizer_state(),

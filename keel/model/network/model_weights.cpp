@@ -227,14 +227,13 @@ ModelWeights ModelWeights::without_adapter() const {
   return copy;
 }
 
-ModelWeights ModelWeights::merged(const MasterWeights& masters, RoundFunction round,
-                                  std::optional<at::Device> to) const {
+ModelWeights ModelWeights::merged(const MasterWeights& masters, RoundFunction round) const {
   if (!has_adapter() && round == nullptr) return *this;
   const at::NoGradGuard no_grad;
   ModelWeights copy = *this;
   copy.visit_linears([&](const std::string&, Linear& layer) {
     const Tensor merged = layer.merged_weight(masters);
-    layer = {.weight = Weight((round ? round(merged) : merged).to(to.value_or(device()), compute_type())),
+    layer = {.weight = Weight((round ? round(merged) : merged).to(compute_type())),
              .bias = layer.bias,
              .lora_a = {},
              .lora_b = {}};

@@ -79,8 +79,7 @@ class ModelWeights {
   ModelWeights without_adapter() const;
   /// Merges the adapter into the linear weights, computed from the masters and rounded by `round`, if given. Without
   /// adapter and `round` it returns the same weights.
-  ModelWeights merged(const MasterWeights& masters, RoundFunction round = nullptr,
-                      std::optional<at::Device> device = {}) const;
+  ModelWeights merged(const MasterWeights& masters, RoundFunction round = nullptr) const;
   /// Replaces the trainable weights, or all base weights.
   using Replacement = std::function<Tensor(const Weight& weight)>;
   ModelWeights with_replaced_trainable(const Replacement& replacement) const;

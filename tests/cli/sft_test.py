@@ -170,7 +170,7 @@ class Sft(own_rows.Test):
         for settings, rows in ((["sft.data_epochs=2"], "2 supervised updates of at most 8 rows, 14 in all"), (["sft.steps=2"], "2 supervised updates of 8 rows\n")):
             self.assertIn(rows, self.sft(f"data.files=[{self.rows}]", "sft.batch=8", *settings, "--explain").stdout)
         self.assertIn("rollout.temperature does nothing: the run has no RL phase", result.stdout)
-        memory = [re.search("memory .*", self.sft(f"data.files=[{self.rows}]", f"sft.batch={batch}", "train.tokens_per_batch=1000000", "--explain").stdout)[0]
+        memory = [re.search("memory .*?;", self.sft(f"data.files=[{self.rows}]", f"sft.batch={batch}", "train.tokens_per_batch=1000000", "--explain").stdout)[0]
                   for batch in (2, 7, 1000)]
         self.assertEqual(memory[1], memory[2])  # of the available rows
         self.assertNotEqual(memory[0], memory[1])

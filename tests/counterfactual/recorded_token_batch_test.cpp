@@ -105,7 +105,8 @@ TEST(RecordedTokenBatch, CanBeEvaluatedWithAnyMethod) {
   const StepFacts facts;
   const RecordedTokenBatch tokens(rows, facts);
   // |pi - mu| is 0.3, 0.05, 0.2, 0.2. The last token moves against its advantage.
-  EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv"})[0])), (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv:delta=0.15"})[0])),
+            (std::vector<bool>{false, true, false, true}));
   EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv:high=0.04"})[0])),
             (std::vector<bool>{false, false, false, true}));
   EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv:delta=0.25"})[0])),

@@ -56,15 +56,18 @@ int64_t replaced_bytes(const std::filesystem::path& run) {
   int64_t bytes = 0;
   std::error_code error;
   for (const char* folder : {"checkpoints", "reference"})
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(run / folder, error))
-      if (entry.is_regular_file(error)) bytes += static_cast<int64_t>(entry.file_size(error));
+    for (auto entry = std::filesystem::recursive_directory_iterator(run / folder, error);
+         !error && entry != std::filesystem::recursive_directory_iterator(); entry.increment(error))
+      if (std::error_code ignored; entry->is_regular_file(ignored))
+        bytes += static_cast<int64_t>(entry->file_size(ignored));
   return bytes;
 }
 
-/// The existing folder that will contain `path`.
+/// The existing folder that will contain `path`, or a parent of it that can be read.
 std::filesystem::path existing_parent(std::filesystem::path path) {
+  std::error_code ignored;
   path = full_path(path);
-  while (!path_exists(path) && path.has_relative_path()) path = path.parent_path();
+  while (!std::filesystem::exists(path, ignored) && path.has_relative_path()) path = path.parent_path();
   return path;
 }
 

@@ -60,6 +60,7 @@ void add_trainer_rows(KeyTable& t) {
   t.maps("output_dir", "run.dir");
   t.maps("seed", "run.seed");
   t.maps("full_determinism", "run.deterministic");
+  t.maps("use_cpu", "run.device", [](const Json& value) { return value == true ? Json("cpu") : kNoValue; });
   t.maps("model model_name_or_path", "model.path");
   t.maps("activation_checkpointing gradient_checkpointing", "train.recompute_activations", skip_null);
   t.maps("save_total_limit", "checkpoint.keep", skip_null);
@@ -89,10 +90,9 @@ void add_trainer_rows(KeyTable& t) {
   t.ignores(
       "ddp_backend ddp_bucket_cap_mb ddp_broadcast_buffers ddp_find_unused_parameters ddp_timeout "
       "ddp_static_graph average_tokens_across_devices eval_use_gather_object debug fsdp fsdp_config deepspeed "
-      "accelerator_config accelerate_config parallelism_config num_machines machine_rank use_cpu no_cuda env "
+      "accelerator_config accelerate_config parallelism_config num_machines machine_rank no_cuda env "
       "local_rank torch_empty_cache_steps dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor "
-      "dataloader_persistent_workers dataloader_multiprocessing_context dataloader_in_order dataloader_drop_last");
-  t.ignores(
+      "dataloader_persistent_workers dataloader_multiprocessing_context dataloader_in_order dataloader_drop_last "
       "liger_kernel_config torch_compile torch_compile_backend torch_compile_mode tf32 bf16_full_eval "
       "fp16_full_eval pad_to_multiple_of use_liger_kernel attn_implementation save_safetensors dataset_config "
       "dataset_configs dataset_train_split dataset_test_split dataset_streaming streaming do_train do_predict "

@@ -46,6 +46,7 @@ void add_settings(KeyTable& t) {
   t.maps("actor_rollout_ref.model.path", "model.path");
   t.maps("actor_rollout_ref.model.enable_gradient_checkpointing", "train.recompute_activations");
   t.maps("trainer.default_local_dir", "run.dir");
+  t.maps("trainer.device", "run.device", [](const Json& value) { return value == "cuda" ? kNoValue : value; });
   t.maps("trainer.save_freq", "checkpoint.every", negative_to_zero, "-1 is 0, never");
   t.maps("trainer.test_freq", "eval.every", negative_to_zero, "-1 is 0, never");
   t.maps("trainer.max_actor_ckpt_to_keep", "checkpoint.keep", skip_null);
@@ -177,10 +178,9 @@ void add_ignored(KeyTable& t) {
       "ulysses_sequence_parallel_size optim.total_training_steps}");
   t.ignores(
       "trainer.{balance_batch project_name experiment_name log_val_generations rollout_data_dir validation_data_dir "
-      "nnodes n_gpus_per_node esi_redundant_time resume_mode resume_from_path checkpoint_callback_class "
-      "val_before_train default_hdfs_dir del_local_ckpt_after_load remove_previous_ckpt_in_save "
-      "max_critic_ckpt_to_keep ray_wait_register_center_timeout device use_v1 use_legacy_worker_impl v1 npu_profile "
-      "profile_steps}");
+      "nnodes n_gpus_per_node esi_redundant_time resume_mode resume_from_path checkpoint_callback_class v1 use_v1 "
+      "val_before_train default_hdfs_dir del_local_ckpt_after_load remove_previous_ckpt_in_save npu_profile "
+      "max_critic_ckpt_to_keep ray_wait_register_center_timeout use_legacy_worker_impl profile_steps}");
 }
 
 }  // namespace

@@ -129,9 +129,9 @@ CASES = [
     *(Case("dro", {"dro_beta": beta}, "dro", {"beta": beta}) for beta in (0.1, 2.0)),
     # Trust region on pi/old, weight pi/mu.
     Case("vanilla", clip(0.2, 0.28), "minirl", {"low": 0.2, "high": 0.28}, correction=("token", OFF)),
-    Case("dppo_tv", clip(0.15, 0.05), "dppo_binary_tv", {"low": 0.15, "high": 0.05, **RECOMPUTED},
+    Case("dppo_tv", clip(0.15, 0.05), "dppo_binary_tv", {"low": 0.15, "high": 0.05, "ratio_cap": None, **RECOMPUTED},
          correction=("token", OFF)),
-    Case("dppo_kl", clip(0.05, 0.01), "dppo_binary_kl", {"low": 0.05, "high": 0.01, **RECOMPUTED},
+    Case("dppo_kl", clip(0.05, 0.01), "dppo_binary_kl", {"low": 0.05, "high": 0.01, "ratio_cap": None, **RECOMPUTED},
          correction=("token", OFF)),
     # Truncated and masked rollout corrections of verl.
     *(Case("vanilla", clip(0.2, 0.28, dual or OFF), "tis",
@@ -223,8 +223,8 @@ def beyond_20_a_differentiated_ratio_vanishes_in_verl():
         near(ours, want, 1e-8)
     # Losses that hold the ratio constant clamp it like Keel, and DRO does not clamp at all.
     for loss, settings, region, params, (mu, pi), advantage, want in (
-            ("dppo_tv", clip(0.15, 0.15), "dppo_tv", {}, UP, -1.0, -high),
-            ("dppo_kl", clip(0.05, 0.05), "dppo_kl", {}, UP, -1.0, -high),
+            ("dppo_tv", clip(0.15, 0.15), "dppo_tv", {"ratio_cap": None}, UP, -1.0, -high),
+            ("dppo_kl", clip(0.05, 0.05), "dppo_kl", {"ratio_cap": None}, UP, -1.0, -high),
             ("dppo_tv", clip(0.15, 0.15), "dppo_tv", {}, DOWN, 1.0, low),
             ("cispo", clip(1.0, 1e12), "cispo", {"low": None, "high": 1e12}, UP, 1.0, high),
             ("dro", {"dro_beta": 0.1}, "dro", {"beta": 0.1}, UP, 1.0, 1 - 2.5),

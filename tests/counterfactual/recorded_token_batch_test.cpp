@@ -107,7 +107,7 @@ TEST(RecordedTokenBatch, CanBeEvaluatedWithAnyMethod) {
   // |pi - mu| is 0.3, 0.05, 0.2, 0.2. The last token moves against its advantage.
   EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv:delta=0.15"})[0])),
             (std::vector<bool>{false, true, false, true}));
-  EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv:high=0.04"})[0])),
+  EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv:low=0.15,high=0.04"})[0])),
             (std::vector<bool>{false, false, false, true}));
   EXPECT_EQ(kept(tokens.decide(parse_methods({"dppo_tv:delta=0.25"})[0])),
             (std::vector<bool>{false, true, true, true}));

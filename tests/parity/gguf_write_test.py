@@ -390,8 +390,8 @@ def judge_released(folder, texts):
         for file in ("tokenizer.json", "tokenizer_config.json"):
             (path / file).write_bytes((source / file).read_bytes())
         convert(path, folder / f"{name}.gguf")
-        convert(folder / f"{name}.gguf", folder / f"{name}.back")
-        ours = Tokenizer.from_file(str(folder / f"{name}.back" / "tokenizer.json"))
+        convert(folder / f"{name}.gguf", folder / f"{name}-back")
+        ours = Tokenizer.from_file(str(folder / f"{name}-back" / "tokenizer.json"))
         for text in told_apart(texts) if name == "llama2" else texts:
             assert ours.encode(text).ids == original.encode(text).ids, (name, text)
         print(f"{name}: ids come back")
@@ -416,9 +416,9 @@ def main():
             judge_import(what, file, config, original)
             if is_there("llama-cpp"):
                 judge_llama_cpp(what, file, original, kinds[kind][0])
-            convert(file, folder / f"{what}.back")
-            judge_way_back(what, folder / f"{what}.back", config, original, path)
-            judge_ids(what, folder / f"{what}.back", kinds[kind][0], told_apart(texts) if kind == "llama" else texts)
+            convert(file, folder / f"{what}-back")
+            judge_way_back(what, folder / f"{what}-back", config, original, path)
+            judge_ids(what, folder / f"{what}-back", kinds[kind][0], told_apart(texts) if kind == "llama" else texts)
             for dtype in ("float16", "bfloat16", "q8_0") if what in count(("llama_yarn", "gemma2"), made) else ():
                 judge_narrow(what, path, dtype, original, config)
             print(f"{what}: {len(tensors)} tensors, keys, import, way back, ids")

@@ -99,7 +99,8 @@ bool is_one_of(const std::string& name, const std::set<std::string>& names) { re
 std::optional<RegionBoundary> divergence_boundary(const std::string& method, const Json& parameters) {
   const bool dppo = method.starts_with("dppo_") || method == "prime_rl_default";
   const bool drpo = method.starts_with("drpo") || method == "mask_drpo";
-  if (!dppo && !drpo && method != "minimal_mask" && method != "ipo") return std::nullopt;
+  const bool ipo = method == "ipo" || method == "prime_rl_2026_09";
+  if (!dppo && !drpo && !ipo && method != "minimal_mask") return std::nullopt;
   if (text_or_empty(parameters, "anchor") == "recomputed") return no_boundary(kAgainstRecomputed);
   const std::string divergence = text_or_empty(parameters, "divergence");
   Curves curves;
@@ -107,14 +108,14 @@ std::optional<RegionBoundary> divergence_boundary(const std::string& method, con
     curves.add_difference_limits(limit_or_none(parameters, "delta"), kNoLimit);
     return RegionBoundary{curves.take(), "Only A < 0: blocked where μ − π reaches delta."};
   }
-  if (method == "ipo" || method == "drpo_no_abs_advantage") {
-    const double width = limit_or_none(parameters, method == "ipo" ? "threshold" : "delta");
+  if (ipo || method == "drpo_no_abs_advantage") {
+    const double width = limit_or_none(parameters, ipo ? "threshold" : "delta");
     for (const bool positive : {true, false}) {
       curves.add(positive, true, [=](double mu) { return mu + width; });
       curves.add(positive, false, [=](double mu) { return mu - width; });
     }
-    return RegionBoundary{curves.take(), method == "ipo" ? "Blocked where |π − μ| is above the threshold."
-                                                         : "The lines are |π − μ| = delta; nothing is blocked."};
+    return RegionBoundary{curves.take(), ipo ? "Blocked where |π − μ| is above the threshold."
+                                             : "The lines are |π − μ| = delta; nothing is blocked."};
   }
   const double low = limit_or_none(parameters, dppo ? "low" : "delta"),
                high = limit_or_none(parameters, dppo ? "high" : "delta");
@@ -175,7 +176,7 @@ RegionBoundary region_boundary(const std::string& method, const Json& parameters
   const Json known = parameters.is_object() ? parameters : Json::object();
   if (auto found = divergence_boundary(method, known)) return *found;
   if (auto found = ratio_boundary(method, known)) return *found;
-  static const std::set<std::string> against_recomputed{"minirl", "minirl_tis", "tis", "mis", "icepop"};
+  static const std::set<std::string> against_recomputed{"minirl", "minirl_tis", "tis", "mis", "icepop", "openrlhf"};
   static const std::set<std::string> by_sequence{"gspo", "vespo", "topr", "ds_v32", "trm_max", "trm_avg", "cppo"};
   static const std::set<std::string> by_update{"m2po", "tvpo"};
   static const std::set<std::string> without_region{"pg",         "pg_is",      "pg_tis", "cispo", "dro",

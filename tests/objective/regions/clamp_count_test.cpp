@@ -38,10 +38,10 @@ int64_t clamps(const TrustRegion& region) {
 TEST(EveryMethod, CountsItsClamps) {
   // By default r = pi/mu of each token.
   std::map<std::string, int64_t> want{{"pg", 0}, {"dro", 0}};
-  for (const char* both : {"minirl", "minirl_tis"}) want[both] = 3 + 4;                  // pi/mu, pi/old
-  for (const char* corrected : {"tis", "mis", "icepop"}) want[corrected] = 4 + 1;        // pi/old, old/mu
-  for (const char* sequence_level : {"gspo", "gmpo", "topr"}) want[sequence_level] = 1;  // a mean of log-ratios
-  want["vespo"] = 2;                                                                     // a sum of log-ratios
+  for (const char* both : {"minirl", "minirl_tis"}) want[both] = 3 + 4;                        // pi/mu, pi/old
+  for (const char* corrected : {"tis", "mis", "icepop", "openrlhf"}) want[corrected] = 4 + 1;  // pi/old, old/mu
+  for (const char* sequence_level : {"gspo", "gmpo", "topr"}) want[sequence_level] = 1;        // a mean of log-ratios
+  want["vespo"] = 2;                                                                           // a sum of log-ratios
   int others = 0;
   for (const Method& row : methods()) {
     others += want.contains(row.name) ? 0 : 1;

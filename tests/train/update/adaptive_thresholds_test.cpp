@@ -40,7 +40,7 @@ TEST(AdaptiveThresholds, FollowTheKeptFractionOfATrainer) {
   config.objective.parameters = {"target_kept=0.5"};
   config.objective.delta_high = 0.3;
   TinyTraining run(config, warm_model());
-  double low = 0.15, high = 0.3;
+  double low = 0.2, high = 0.3;
   bool blocked = false;
   for (int step = 0; step < 4; ++step) {
     const StepMetrics& metrics = run.step();

@@ -51,16 +51,24 @@ int64_t checkpoint_bytes(const RunSizes& sizes, at::ScalarType saved_as) {
   return model + adapter + optimizer + critic + config.rollout.staleness * past * trained;
 }
 
+/// Bytes of all files below a folder; 0 if it does not exist.
+int64_t bytes_below(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) return 0;
+  int64_t bytes = 0;
+  for (const std::string& name : list_directory(folder)) {
+    const std::filesystem::path path = folder / name;
+    if (std::filesystem::is_regular_file(path, ignored))
+      bytes += static_cast<int64_t>(std::filesystem::file_size(path, ignored));
+    else
+      bytes += bytes_below(path);
+  }
+  return bytes;
+}
+
 /// Bytes of the run's present checkpoints and reference, which a new checkpoint or a new run replaces.
 int64_t replaced_bytes(const std::filesystem::path& run) {
-  int64_t bytes = 0;
-  std::error_code error;
-  for (const char* folder : {"checkpoints", "reference"})
-    for (auto entry = std::filesystem::recursive_directory_iterator(run / folder, error);
-         !error && entry != std::filesystem::recursive_directory_iterator(); entry.increment(error))
-      if (std::error_code ignored; entry->is_regular_file(ignored))
-        bytes += static_cast<int64_t>(entry->file_size(ignored));
-  return bytes;
+  return bytes_below(run / "checkpoints") + bytes_below(run / "reference");
 }
 
 /// The existing folder that will contain `path`, or a parent of it that can be read.

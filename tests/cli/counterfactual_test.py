@@ -40,7 +40,7 @@ ANSWERED_BY = {
     TOP_K: ("dppo_topk_kl:low=0.01,high=0.01,k=6", "drpo_topk_kl:k=6", "dppo_topk_tv:support=replace_last,high=0.02,k=6", "drpo_topk_tv:k=6",
             "dppo_topk_kl:support=replace_last,high=0.001,k=6"),
     CORRECTED: ("tis:low=0.01,high=0.01", "icepop:low=0.01,high=0.01", "minirl_tis:ratio_cap=1.01", "mis:gap_high=1.1",
-                "tis:level=sequence"),
+                "tis:level=sequence", "openrlhf:gate_low=0.9,gate_high=1.1"),
     FULL_TV: ("drpo_full_tv:delta=0.05", "dppo_full_tv:high=0.001"),
     FULL_KL: ("drpo_full_kl:delta=0.05", "dppo_full_kl:high=0.0001"),
 }

@@ -210,8 +210,8 @@ class HostileFiles(support.Test):
     def test_a_network_of_absurd_size_reports_its_memory(self):
         with self.changed(self.base / "config.json", hidden_size=1 << 20, intermediate_size=1 << 24, num_attention_heads=1 << 10,
                           num_key_value_heads=1 << 10, head_dim=1 << 10):
-            for command in ("eval", "train"):
-                self.assert_bad_input(self.with_model(command, "model.random_weights=true"), "hidden_size 1048576", "GiB", "this machine has", code=2)
+            for command, part in (("eval", "hidden_size 1048576"), ("train", "memory: the run needs about")):
+                self.assert_bad_input(self.with_model(command, "model.random_weights=true"), part, "GiB", "this machine has", code=2)
 
     def test_an_adapter_on_a_random_network_names_its_base(self):
         checkpoint = self.run_folder / "checkpoints" / support.checkpoints(self.run_folder)[-1]

@@ -106,7 +106,7 @@ class ProgramsThatAreNotToBeTrusted(support.Test):
             new.write_text("def reward(completions, **columns): return [9.0] * len(completions)\n")
             before, after = (hashlib.sha256(path.read_bytes()).hexdigest() for path in (file, new))
             text = self.refuse(f"python:{file}", on_error=on_error)
-            for part in (str(file), "was changed during the run", before, after, "--resume"):
+            for part in (str(file), "was changed during the run", before, after, "uses the new version"):
                 self.assertIn(part, text)
             file.write_text(CHANGED.replace("NEW", str(new)))
 

@@ -130,6 +130,7 @@ TEST(RegionBoundary, MatchesTheDecisionsOfEveryMethod) {
                                           "minimal_mask",
                                           "ppo",
                                           "ppo_gae",
+                                          "prime_rl_2026_09",
                                           "prime_rl_default",
                                           "spo",
                                           "up_grpo"}));

@@ -406,8 +406,8 @@ def main():
         for what, config, kind, own in cases():
             path = made[what] = folder / what
             original = save(path, config, kinds[kind])
-            file = folder / f"{what}.back.gguf"
-            result = convert(path, folder / f"{what}.back.gguf")
+            file = folder / f"{what}-back.gguf"
+            result = convert(path, folder / f"{what}-back.gguf")
             assert ("300" in result.stderr) == (what == "nemo"), result.stderr
             reader = gguf.GGUFReader(file)
             architecture, tensors = expected_tensors(original, config)

@@ -163,10 +163,8 @@ def make_start(options: argparse.Namespace, data: dict) -> Path:
         command = "sft"
     print(f"SFT of the start: {start}", flush=True)
     run_program([options.keel, command, *settings, "--overwrite"], options.work / "sft.txt")
-    partial = options.work / "start.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    run_program([options.keel, "convert", options.work / "sft", partial, "--dtype", "float32"], options.work / "convert.txt")
-    partial.rename(start)
+    # `keel convert` writes the whole folder or nothing.
+    run_program([options.keel, "convert", options.work / "sft", start, "--dtype", "float32"], options.work / "convert.txt")
     return start
 
 

@@ -186,7 +186,7 @@ bool Run::run_rl() {
 
 void Run::rl_step() {
   Stopwatch watch(policy_.model.device());
-  watcher_.collecting = true;  // until all rollouts are scored
+  watcher_.collecting = true;  // until the first update
   const auto [experience, metrics] = trainer_->step(state_, watcher_);
   folder_.write([&] { watcher_.write(experience); });
   const double seconds = watch.lap();

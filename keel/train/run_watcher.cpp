@@ -36,11 +36,12 @@ Json token_record_header(const Config& config, const Objective& objective, const
 }  // namespace
 
 void RunWatcher::on_scored(const ScoreReport& report, size_t completions) {
-  collecting = false;
+  collecting = config_.rollout.staleness == 0;  // with staleness, the policy that sampled the batch is gone
   log_.scored(report, completions, state_.step() + 1, config_.reward.on_error);
 }
 
 void RunWatcher::on_experience(const Experience& experience) {
+  collecting = false;
   samples_.emplace(experience.token_advantages.advantages, config_.record.samples_per_step);
   trained_on = str_cat("prompts ", state_.rl.prompt_position, " to ", experience.position);
   constexpr int64_t kRecordInterval = 10;  // steps

@@ -24,7 +24,7 @@ class RunWatcher : public StepWatcher {
              Trackers& trackers, RunLog& log)
       : config_(config), policy_(policy), state_(state), folder_(folder), trackers_(trackers), log_(log) {}
 
-  bool collecting = false;  // the step samples, scores or reads rows, and has not changed the state yet
+  bool collecting = false;  // the step prepares its data, and a checkpoint would hold the state of the previous step
   std::string trained_on;   // data of the current step, for the log: "prompts 16 to 32"
 
   /// Writes the step's samples and token records; called after the state has counted the step.

@@ -231,6 +231,17 @@ class Failures(support.Test):
             self.assert_exit(train(run, "--resume", **settings), 0)
             self.assert_same_run(run, whole)
 
+    def test_rewards_that_the_advantage_refuses_lose_no_earlier_step(self):
+        judge, bad, run = self.folder / "judge.py", self.folder / "bad", self.folder / "run"
+        judge.write_text(FAILING.replace("BAD", str(bad)).replace('raise RuntimeError("out of order")', "return [-1.0] * len(completions)"))
+        bad.touch()
+        result = train(run, objective={"advantage": "maxrl"}, checkpoint={"every": 100},
+                       reward={"functions": json.dumps([f"python:{judge}"]), "workers": 1, "python": sys.executable})
+        self.assert_exit(result, 3)
+        self.assertIn("the advantage maxrl divides by the mean reward", result.stderr)
+        self.assertIn("The run is saved up to step 10", result.stderr)
+        support.verify_checkpoint(run / "checkpoints" / "step-000010")
+
     def test_a_run_without_updates_saves_nothing(self):
         judge = self.folder / "judge.py"
         judge.write_text("def reward(completions, **columns):\n    raise RuntimeError('out of order')\n")

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace keel {
@@ -33,6 +34,11 @@ std::vector<double> gdpo_advantages(std::span<const std::vector<double>> functio
 
 /// RLOO (arXiv 2402.14740): R - mean of the other rewards of the group (leave-one-out baseline).
 std::vector<double> rloo_advantages(std::span<const double> rewards, std::span<const int64_t> groups);
+
+/// Returns whether the estimator compares the rewards of a whole step, and not only those of a prompt.
+inline bool compares_whole_step(std::string_view advantage) {
+  return advantage == "reinforce_pp" || advantage == "batch_mean";
+}
 
 /// The sequence advantages of the estimator `kind`: "group_mean", "grpo", "rloo", "maxrl", "batch_mean", "reinforce_pp"
 /// or "reinforce_pp_baseline". The last two are used without discounting, so that all tokens of a sequence share one

@@ -80,11 +80,10 @@ std::optional<std::string> early_collapse(const RolloutMetrics& rollouts, Health
     const Interval before = early_interval(reference, counts);
     if (window.mean >= half || now.second >= before.first) continue;
     counts.early_steps = kEarlySteps;  // one alarm is enough
-    return str_cat("the mean reward of the last ", kEarlyWindow, " steps is ", window_text(window, now),
-                   ", less than half of that of the first ",
-                   reference.steps == 1 ? "step" : str_cat(reference.steps, " steps"), ", ",
-                   window_text(reference, before),
-                   " (95 % intervals). Lower optimizer.lr or use a smaller trust region");
+    return str_cat(
+        "the mean reward of the last ", kEarlyWindow, " steps is ", window_text(window, now),
+        ", less than half of that of the first ", reference.steps == 1 ? "step" : str_cat(reference.steps, " steps"),
+        ", ", window_text(reference, before), " (95 % intervals). Lower optimizer.lr or use a smaller trust region");
   }
   return std::nullopt;
 }
@@ -132,7 +131,7 @@ std::vector<std::string> health_alarms(const StepMetrics& metrics, const Config&
           *bound, " (", metrics.tokens->mismatch_mean, " now): sampler and trainer differ by more than rounding");
   if (metrics.rollouts.reward_mean) {
     // These methods compare all rewards of the step, and not only those of a prompt.
-    const bool whole_step = config.critic.enabled() || config.objective.advantage == "reinforce_pp";
+    const bool whole_step = config.critic.enabled() || compares_whole_step(config.objective.advantage.value_or(""));
     // With a KL penalty in the rewards, equal rewards still give different advantages.
     const bool equal = config.reference.kl_in_reward == 0 &&
                        (whole_step ? metrics.rollouts.reward_std == 0.0 : metrics.rollouts.zero_std_groups == 1);

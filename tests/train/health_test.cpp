@@ -78,8 +78,10 @@ TEST_F(HealthAlarms, WarnOfEqualRewards) {
   expect_no_alarm(bad);
   config_.reference.kl_in_reward = 0;
   // These methods compare the rewards of different prompts.
-  config_.objective.advantage = "reinforce_pp";
-  expect_no_alarm(bad);
+  for (const char* advantage : {"reinforce_pp", "batch_mean"}) {
+    config_.objective.advantage = advantage;
+    expect_no_alarm(bad);
+  }
   config_.objective.advantage = std::nullopt;
   config_.critic.body = "separate";
   expect_no_alarm(bad);

@@ -240,7 +240,7 @@ void check_critic(const Config& c, const Objective& objective) {
     refuse("objective.advantage is \"", advantage, "\"", c.objective.advantage ? "" : " by the method ",
            c.objective.advantage ? "" : objective.method.name,
            ", which needs a critic, but critic.body is none; set critic.body to separate or shared, or ",
-           "objective.advantage to group_mean, grpo, rloo, reinforce_pp or reinforce_pp_baseline");
+           "objective.advantage to one without values, such as group_mean, grpo or rloo");
   if (!objective.requirements().value && !non_default_keys(c.critic).empty())
     refuse("critic.", non_default_keys(c.critic)[0], " is set, but the advantage ", advantage, " of ",
            c.objective.advantage ? "objective.advantage" : "the method " + objective.method.name,
@@ -278,6 +278,13 @@ void check_best_metric(const Config& c) {
 
 void check_reward_penalties(const Config& c, const Objective& objective) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
+  const bool can_be_negative =
+      c.reward.overlong_buffer > 0 || std::ranges::any_of(c.reward.weights, [](double weight) { return weight < 0; });
+  if (objective.method.advantage == "maxrl" && can_be_negative)
+    refuse("objective.advantage is maxrl, which needs rewards of at least 0, but ",
+           c.reward.overlong_buffer > 0 ? "reward.overlong_buffer subtracts a penalty"
+                                        : "reward.weights has a negative number",
+           "; remove it, or choose objective.advantage=group_mean");
   const double min_horizon = 0.2 * static_cast<double>(c.rollouts_per_step());
   if (objective.reward_kl.coefficient > 0 && objective.reward_kl.target && objective.reward_kl.horizon <= min_horizon)
     refuse("reference.kl_in_reward_horizon is ", objective.reward_kl.horizon, ", but a step has ",
@@ -308,14 +315,14 @@ void check_consistency(const Config& c, Purpose purpose) {
   check_reward_penalties(c, objective);
   for (const std::string& stop : c.rollout.stop_strings)
     if (stop.empty()) refuse("rollout.stop_strings has an empty string, which would end every completion; remove it");
-  const bool compares_step = objective.method.advantage == "reinforce_pp";
+  const bool compares_step = compares_whole_step(objective.method.advantage);
   if (c.train.has_steps() && c.rollout.samples_per_prompt < 2 && !objective.requirements().value && !compares_step)
     refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt, "; the advantage ",
            objective.method.advantage, " compares completions of one prompt, so a group needs at least 2 ",
-           "(objective.advantage=reinforce_pp compares those of a step)");
+           "(objective.advantage=batch_mean and reinforce_pp compare those of a step)");
   if (c.train.has_steps() && c.rollouts_per_step() < 2 && compares_step)
-    refuse("train.prompts_per_step x rollout.samples_per_prompt is 1; the advantage reinforce_pp compares the ",
-           "completions of a step, so it needs at least 2");
+    refuse("train.prompts_per_step x rollout.samples_per_prompt is 1; the advantage ", objective.method.advantage,
+           " compares the completions of a step, so it needs at least 2");
   if (c.rollout.dynamic_sampling && c.rollout.samples_per_prompt < 2)
     refuse("rollout.dynamic_sampling is true and rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
            "; a group of one has equal rewards, so every group would be dropped; raise it to at least 2, or set ",

@@ -144,6 +144,8 @@ TEST(ConfigConsistency, LogitNoiseWithAnExactDivergenceIsAnError) {
 TEST(ConfigConsistency, AGroupOfOneIsAnErrorIfTheAdvantageComparesAGroup) {
   EXPECT_THAT(refusal_of({"rollout.samples_per_prompt=1"}), HasSubstr("a group needs at least 2"));
   EXPECT_NO_THROW(load({"rollout.samples_per_prompt=1", "train.steps=0"}));
+  EXPECT_NO_THROW(load({"rollout.samples_per_prompt=1", "objective.advantage=batch_mean", "train.prompts_per_step=8",
+                        "train.sequences_per_update=8"}));
   const std::vector<std::string> one = {"rollout.samples_per_prompt=1", "objective.method=ppo",
                                         "objective.advantage=reinforce_pp"};
   EXPECT_NO_THROW(load(one));
@@ -152,6 +154,14 @@ TEST(ConfigConsistency, AGroupOfOneIsAnErrorIfTheAdvantageComparesAGroup) {
   EXPECT_THAT(refusal_of(single_prompt), HasSubstr("completions of a step, so it needs at least 2"));
   EXPECT_THAT(refusal_of({"rollout.samples_per_prompt=1", "objective.advantage=reinforce_pp_baseline"}),
               HasSubstr("a group needs at least 2"));
+}
+
+TEST(ConfigConsistency, MaxrlRefusesRewardsThatCanBeNegative) {
+  EXPECT_THAT(refusal_of({"objective.advantage=maxrl", "reward.overlong_buffer=4"}),
+              HasSubstr("reward.overlong_buffer subtracts a penalty"));
+  EXPECT_THAT(refusal_of({"objective.advantage=maxrl", "reward.weights=[-1]"}),
+              HasSubstr("reward.weights has a negative number"));
+  EXPECT_NO_THROW(load({"objective.advantage=maxrl"}));
 }
 
 TEST(ConfigConsistency, AStepHasAMaximumNumberOfCompletions) {

@@ -82,6 +82,12 @@ def a_gate_of_openrlhf_masks_or_clips_by_the_mismatch():
         assert "mode is clip" in str(error), error
     else:
         raise AssertionError("a clip of a total variation was accepted")
+    try:
+        keel.token_coefficients("openrlhf", {"measure": "tv"}, **policy_arguments(batches()[0], torch.float64))
+    except ValueError as error:
+        assert "gate_low is 0.5, a bound of the ratio" in str(error), error
+    else:
+        raise AssertionError("the ratio's lower bound was accepted for a total variation")
 
 
 def a_cap_on_drpo_replaces_only_the_factor_r():

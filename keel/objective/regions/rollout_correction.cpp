@@ -69,6 +69,12 @@ std::optional<InvalidParameter> OpenRlhf::check_parameters() const {
     return invalid_parameter("mode", "mode",
                              " is clip, but only the ratio of a token can be clipped; expected the mode mask, or the "
                              "measure ratio and the level token");
+  if (measure != GateMeasure::kRatio && gate_low > 0)
+    return invalid_parameter(
+        "gate_low", "gate_low",
+        str_cat(" is ", gate_low,
+                ", a bound of the ratio; the divergence of most tokens is near 0, so "
+                "almost all would be blocked; expected 0, and in gate_high the largest divergence"));
   return check_bounds("gate_low", gate_low, "gate_high", gate_high);
 }
 

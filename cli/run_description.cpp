@@ -319,16 +319,17 @@ std::string describe_support(const SamplingFilter& filter) {
   return "truncated to " + joined(limits) + ", also in the trainer";
 }
 
-std::string explain_scope(Scope scope) {
-  switch (scope) {
+std::string head_cost(const Requirements& needs) {
+  const std::string sampler = needs.hidden_states ? ", and 2 N H V for the sampler's distribution" : "";
+  switch (needs.scope) {
     case Scope::kToken:
-      return "6 N H V (coefficients need only their own token)";
+      return "6 N H V (coefficients need only their own token)" + sampler;
     case Scope::kSequence:
-      return "8 N H V (coefficients need whole sequences: statistics first, then gradients)";
+      return "8 N H V (coefficients need whole sequences: statistics first, then gradients)" + sampler;
     case Scope::kBatch:
       break;
   }
-  return "8 N H V and another forward of the body (coefficients need the whole update)";
+  return "8 N H V and another forward of the body (coefficients need the whole update)" + sampler;
 }
 
 }  // namespace
@@ -429,8 +430,7 @@ Explanation explain(const Config& user_config, Console& console) {
                                describe_sizes(config, inputs.per_epoch) +
                                describe_rollout(plan_rollout(sizes), sizes.prompts.longest) +
                                describe_evaluation(config, inputs.held_out, inputs.extent) +
-                               describe_health(config.health) +
-                               entry("head cost", explain_scope(objective.requirements().scope));
+                               describe_health(config.health) + entry("head cost", head_cost(objective.requirements()));
   explanation.text = without_last_newline(explanation.text + estimate + describe_seed_and_folder(config.run));
   return explanation;
 }

@@ -18,6 +18,7 @@ std::string describe_parts(const MemoryEstimate& memory) {
     if (bytes > 0) parts.push_back(format_bytes(bytes) + " " + what);
   };
   add(memory.weights, "weights"), add(memory.optimizer, "gradients and moments"), add(memory.copies, "weight copies");
+  add(memory.states, "hidden states of the sampler");
   add(memory.kv_cache, "KV cache"), add(memory.sampler, "weights and logits of the sampler");
   add(memory.activations, "activations of one micro-batch"), add(memory.program, "the program itself");
   return joined(parts) + (memory.kv_cache > 0 && !memory.samples_while_training

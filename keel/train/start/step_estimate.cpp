@@ -247,6 +247,11 @@ MemoryEstimate estimate_memory(const RunSizes& sizes, const Requirements& needs)
     estimate.copies += network.critic_bytes();
     estimate.optimizer += (4 + (eight_bit_moments ? 2 : 8)) * sizes.shape.parameter_count();
   }
+  if (needs.hidden_states) {
+    const int64_t tokens = config.rollouts_per_step() * resolve_max_new_tokens(config);
+    estimate.states = static_cast<int64_t>(c10::elementSize(sizes.type)) * sizes.shape.hidden_size *
+                      ((config.rollout.staleness + 1) * tokens + sizes.shape.vocab_size);
+  }
   const RolloutPlan plan = plan_rollout(sizes);
   estimate.sampler = network.logits(std::max(plan.training, plan.evaluation));
   // The sampler has its own weights if they are merged with a float32 adapter or rounded, and packs float32 on a CPU.

@@ -50,12 +50,13 @@ struct MemoryEstimate {
   int64_t weights = 0;    // of the trained weights and of the base of an adapter
   int64_t optimizer = 0;  // gradients and moments
   int64_t copies = 0;     // weights of reference, critic and earlier policies
+  int64_t states = 0;     // the sampler's hidden states of a step's completions, and its LM head
   int64_t sampler = 0;    // its own weights, and the logits of a decode step
   int64_t kv_cache = 0;
   int64_t activations = 0;  // of one micro-batch, with the logits
   bool samples_while_training = false;
 
-  int64_t persistent_bytes() const { return program + weights + optimizer + copies; }
+  int64_t persistent_bytes() const { return program + weights + optimizer + copies + states; }
   /// Sampler and KV cache are freed before an update, unless the next batch is sampled during it.
   int64_t bytes() const;
 };

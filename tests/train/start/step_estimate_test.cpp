@@ -93,6 +93,16 @@ TEST_F(StepEstimate, AnEvaluationWithLongerPromptsNeedsALargerKvCache) {
   EXPECT_GT(plan_rollout(run).kv_cache_bytes, 4 * before);
 }
 
+// 64 floats for each of 8 x 10 tokens and for each of 100 rows of the LM head.
+TEST_F(StepEstimate, ExactDistributionsKeepTheHiddenStatesOfAStep) {
+  EXPECT_EQ(memory().states, 0);
+  const Requirements exact{.hidden_states = true};
+  EXPECT_EQ(estimate_memory(sizes(), exact).states, 4 * 64 * (80 + 100));
+  config_.rollout.staleness = 2;
+  EXPECT_EQ(estimate_memory(sizes(), exact).states, 4 * 64 * (3 * 80 + 100));
+  EXPECT_EQ(estimate_memory(sizes(), exact).persistent_bytes() - memory().persistent_bytes(), 4 * 64 * (3 * 80 + 100));
+}
+
 // 8 completions of at most 10 tokens after 4 prompts of at most 20: 8 x 1 and 4 x 2 blocks of 16 tokens, each with keys
 // and values of 2 heads of 16 floats in 2 layers.
 TEST_F(StepEstimate, TheKvCacheHoldsTheLongestPromptOfTheRowsOnce) {

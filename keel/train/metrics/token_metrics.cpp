@@ -162,7 +162,7 @@ std::optional<TokenMetrics> TokenMetricSums::read() const {
       .topk_mass = ratio_if(total(kTopKTokens) > 0, kTopKMass, kTopKTokens),
       .outside = ratio(kOutside, kTokens),
       .choices = ratio_if(is_truncated_, kChoices, kTokens),
-      .inside_choices = 1 - ratio(kOutsideChoices, kChoices),
+      .inside_choices = 1 - total(kOutsideChoices) / total(kChoices),
       .divergence_mean = total(kDivergence) / std::max(total(kChoices) - total(kInfinite), 1.0),
       .divergence_max = maximum(kDivergenceMax),
       .divergence_infinite = count(kInfinite),

@@ -27,7 +27,7 @@ struct TokenMetrics {
   std::optional<double> topk_mass;                            // if the top-K tokens were recorded
   double outside = 0;                                         // the trust region
   std::optional<double> choices;  // fraction of tokens with more than one choice, if sampling was truncated
-  double inside_choices = 0;      // fraction of these tokens (without truncation: of all) that are inside the region
+  double inside_choices = 0;      // fraction of these tokens (without truncation: of all) inside the region, or NaN
   double divergence_mean = 0, divergence_max = 0;  // of tokens with more than one choice
   int64_t divergence_infinite = 0;
   double mismatch_mean = 0, mismatch_max = 0;  // of |pi - mu| before the first update

@@ -101,6 +101,11 @@ TEST(TokenMetricSums, DivergencesCountTokensWithMoreThanOneChoice) {
   EXPECT_DOUBLE_EQ(result.masked, 2.0 / 5);
   EXPECT_DOUBLE_EQ(token_row(metrics).at("trust_region/choices"), 3.0 / 5);
 
+  TokenMetricSums none;
+  tokens.choices = {1, 1, 1, 1, 1};
+  tokens.add_to(none, true);
+  EXPECT_TRUE(std::isnan(none.read()->inside_choices));  // adaptive thresholds stay as they are
+
   TokenMetricSums all;
   tokens.choices.clear();
   tokens.add_to(all, true);

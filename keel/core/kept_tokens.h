@@ -31,17 +31,19 @@ struct KeptTokens {
   /// Appends the set with this bitmap of bitmap_words(vocab) words.
   void append(const uint32_t* bitmap) {
     const int64_t count = bitmap_words(vocab);
-    int64_t size = 0;
-    for (int64_t i = 0; i < count; ++i) size += std::popcount(bitmap[i]);
-    sizes.push_back(static_cast<int32_t>(size));
-    if (size == vocab) return;
-    if (size > kMaxKeptIds) {
-      words.insert(words.end(), bitmap, bitmap + count);
-      return;
-    }
-    for (int64_t i = 0; i < count; ++i)
+    const size_t begin = words.size();
+    int64_t size = 0, i = 0;
+    for (; i < count && size <= kMaxKeptIds; ++i) {
+      if (bitmap[i] == 0) continue;  // most words
+      size += std::popcount(bitmap[i]);
       for (uint32_t bits = bitmap[i]; bits != 0; bits &= bits - 1)
         words.push_back(static_cast<uint32_t>(32 * i + std::countr_zero(bits)));
+    }
+    for (; i < count; ++i) size += std::popcount(bitmap[i]);
+    sizes.push_back(static_cast<int32_t>(size));
+    if (size <= kMaxKeptIds && size < vocab) return;
+    words.resize(begin);
+    if (size < vocab) words.insert(words.end(), bitmap, bitmap + count);
   }
 
   int64_t bytes() const { return static_cast<int64_t>(4 * (sizes.size() + words.size())); }

@@ -38,7 +38,7 @@ int64_t DecodeStep::padded_batch_size(int64_t sequences) const {
   // Small sizes are 1, 4, 16 and 64: a step of few rows takes hardly longer than one of a single row.
   if (power_of_two <= 64)
     return std::countr_zero(static_cast<uint64_t>(power_of_two)) % 2 == 0 ? power_of_two : 2 * power_of_two;
-  return sequences <= power_of_two / 4 * 3 ? power_of_two / 4 * 3 : power_of_two;
+  return sequences <= power_of_two / 4 * 3 ? power_of_two / 4 * 3 : std::min(power_of_two, kMaxSequences);
 }
 
 SampledTokens DecodeStep::sample_tokens(const Tensor& states, const Tensor& rollout_ids,

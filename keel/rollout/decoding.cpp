@@ -255,11 +255,12 @@ void Decoding::record_kept_tokens(KeptTokens& kept, const int32_t* bitmaps, int6
   kept.vocab = model_.config().vocab_size;
   const int64_t before = kept.bytes();
   kept.append(reinterpret_cast<const uint32_t*>(bitmaps) + row * bitmap_words(kept.vocab));
-  kept_bytes_ += kept.bytes() - before;
-  if (kept_bytes_ <= request_.max_kept_bytes) return;
+  request_.kept_bytes += kept.bytes() - before;
+  if (request_.kept_bytes <= request_.max_kept_bytes) return;
   fail(
-      ExitCode::kBadConfiguration, "rollout: the token sets of truncated sampling take ", format_bytes(kept_bytes_),
-      " after ", progress_.tokens + 1, " tokens of this step; the limit is ", format_bytes(request_.max_kept_bytes),
+      ExitCode::kBadConfiguration, "rollout: the token sets of truncated sampling take ",
+      format_bytes(request_.kept_bytes), " after ", progress_.tokens + 1, " tokens of this step; the limit is ",
+      format_bytes(request_.max_kept_bytes),
       ", half of this machine's memory, shared by rollout.staleness + 1 batches. Fix: use a machine with more memory, ",
       "lower rollout.top_p or rollout.top_k, raise rollout.min_p, or lower train.prompts_per_step");
 }

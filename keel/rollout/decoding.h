@@ -83,7 +83,6 @@ class Decoding {
   std::vector<Sequence> batch_;    // one row each, in order of their start
   std::vector<int64_t> complete_;  // groups completed since the last poll()
   RolloutProgress progress_;
-  int64_t kept_bytes_ = 0;  // of the sets of kept tokens
   DecodeStep step_;
 };
 

@@ -57,7 +57,7 @@ void RolloutOptions::describe(OptionTable& table) {
             "rollout.weights=exact, and float32 on a CPU or bf16 or fp16 on a GPU.");
   table.add("max_sequences", max_sequences,
             "Maximum number of sequences decoded together; a waiting one starts when one ends. Bounds the KV cache.",
-            at_least(1).at_most(65535));  // rows of a kernel launch
+            at_least(1).at_most(kMaxSequences));
   table.add(
       "staleness", staleness,
       "Exact number of steps that the sampler's weights are behind the trainer's; sampling runs during training. 0 "

@@ -11,6 +11,8 @@
 
 namespace keel {
 
+constexpr int64_t kMaxSequences = 65535;  // rows of a kernel launch
+
 /// Sampling parameters of one call of the engine.
 struct SamplingRequest {
   int64_t samples_per_prompt = 1;
@@ -24,10 +26,11 @@ struct SamplingRequest {
   std::vector<std::string> stop_strings = {};  // the token that completes a stop string ends the completion, too
   uint64_t seed = 0;
   uint64_t policy_version = 0;   // recorded in every rollout
-  int64_t max_sequences = 1024;  // decoded at a time
+  int64_t max_sequences = 1024;  // decoded at a time, at most kMaxSequences
   int64_t top_k = 0;             // record this many most likely tokens at each position
   bool hidden_states = false;    // record the hidden state from which each token was sampled
   int64_t max_kept_bytes = 0;    // record the tokens that the filter keeps at each position, up to this memory
+  int64_t kept_bytes = 0;        // that earlier requests of the step take
   std::string memory_hint =      // fix suggested by out-of-memory errors
       "lower rollout.max_sequences (sequences decoded together) or rollout.max_new_tokens";
 

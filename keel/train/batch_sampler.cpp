@@ -50,6 +50,7 @@ std::vector<Rollout> BatchSampler::sample_and_score(const RolloutEngine& engine,
                                                     RolloutBatch& batch, const Events& events) {
   SamplingRequest request = request_;
   request.policy_version = batch.policy_version;
+  for (const Rollout& rollout : batch.rollouts) request.kept_bytes += rollout.tokens.kept.bytes();
   const size_t workers = thread_count(config_.reward.worker_count());
   const auto total = static_cast<int64_t>(prompts.size()) * request.samples_per_prompt;
   Stage stage(events.meter, "rollout", total);
@@ -77,9 +78,9 @@ std::vector<Rollout> BatchSampler::sample_and_score(const RolloutEngine& engine,
   return rollouts;
 }
 
-/// DAPO's dynamic sampling: drops groups of equal rewards, whose advantages are zero, and samples further prompts until
-/// the step is full. The result does not depend on the batch size: the step gets the next prompts of the stream whose
-/// rewards differ, and the next step begins after the last prompt used.
+/// DAPO's dynamic sampling: drops groups of equal rewards and samples further prompts until the step is full. The
+/// result does not depend on the batch size: the step gets the next prompts of the stream whose rewards differ, and the
+/// next step begins after the last prompt used.
 void BatchSampler::sample_dynamically(const RolloutEngine& engine, PromptStream& stream, RolloutBatch& batch,
                                       const Events& events) {
   const auto needed = static_cast<size_t>(config_.train.prompts_per_step);

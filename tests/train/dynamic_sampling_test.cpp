@@ -6,6 +6,7 @@
 #include <set>
 
 #include "keel/reward/reward_options.h"
+#include "tests/support/errors.h"
 #include "tests/support/resumed_training.h"
 
 namespace keel {
@@ -54,6 +55,31 @@ std::vector<uint64_t> ids_of(const std::vector<Prompt>& prompts) {
   std::vector<uint64_t> ids;
   for (const Prompt& prompt : prompts) ids.push_back(prompt.id);
   return ids;
+}
+
+int64_t kept_bytes(std::span<const Rollout> rollouts) {
+  int64_t bytes = 0;
+  for (const Rollout& rollout : rollouts) bytes += rollout.tokens.kept.bytes();
+  return bytes;
+}
+
+TEST(DynamicSampling, CountsTheTokenSetsOfAllBatchesOfAStep) {
+  Config config = tiny_run("dppo_tv");
+  config.rollout.filter.top_p = 0.9;
+  config.optimizer.lr = 0;  // the second step samples from the same policy
+  ResumedTraining plain(config, {warm_model()}, make_prompt_sources({0, 2, 4, 7}));
+  const StepResult first = plain.step(), second = plain.step();
+  const std::span<const Rollout> all = first.experience.rollouts;
+  const int64_t kept_group = kept_bytes(all.subspan(4, 4)), last_batch = kept_bytes(second.experience.rollouts);
+  config.rollout.dynamic_sampling = true;  // prompt 1 stays while 3 4 5 are sampled
+  const auto step_within = [&](int64_t limit) {
+    config.rollout.kept_bytes_limit = limit;
+    ResumedTraining(config, {warm_model()}, make_prompt_sources({0, 2, 4, 7})).step();
+  };
+  ASSERT_LT(kept_bytes(all), kept_group + last_batch);
+  EXPECT_THAT(error_of(2, [&] { step_within(kept_group + last_batch - 1); }),
+              HasSubstr("the token sets of truncated sampling take"));
+  EXPECT_NO_THROW(step_within(kept_group + last_batch));
 }
 
 TEST(DynamicSampling, KeepsTheNextPromptsWithDifferingRewards) {

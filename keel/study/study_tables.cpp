@@ -162,6 +162,7 @@ std::string comparison_table(const Study& study, const std::vector<Outcome>& out
   for (const Outcome& outcome : outcomes) runs[{outcome.variant, outcome.seed}] = &outcome;
   std::vector<std::vector<std::string>> rows = {{"comparison", "measure", "seeds", "difference", "p", "p, corrected"}};
   std::vector<double> p_values;
+  std::vector<size_t> tested_rows;  // the row of each p-value
   for (const std::string& comparison : study.options.comparisons) {
     const auto [variant, other] = compared_variants(comparison);
     for (const char* name : {measure::kEarly, measure::kFinal, measure::kAfter}) {
@@ -176,14 +177,15 @@ std::string comparison_table(const Study& study, const std::vector<Outcome>& out
       if (differences.size() < 2) continue;
       const Moments moments = moments_of(differences);
       const double error = moments.deviation / std::sqrt(static_cast<double>(differences.size()));
-      p_values.push_back(paired_test(differences));
+      const std::optional<double> p = paired_test(differences);
+      if (p) p_values.push_back(*p), tested_rows.push_back(rows.size());
       rows.push_back({comparison, name, std::to_string(differences.size()),
-                      format_cell(moments.mean) + " +- " + format_cell(error), format_number(p_values.back(), 2)});
+                      format_cell(moments.mean) + " +- " + format_cell(error), p ? format_number(*p, 2) : "-", "-"});
     }
   }
-  if (p_values.empty()) return "";
+  if (rows.size() == 1) return "";
   const std::vector<double> corrected = holm_corrected(p_values);
-  for (size_t i = 0; i < corrected.size(); ++i) rows[i + 1].push_back(format_number(corrected[i], 2));
+  for (size_t i = 0; i < corrected.size(); ++i) rows[tested_rows[i]].back() = format_number(corrected[i], 2);
   return format_table(rows);
 }
 

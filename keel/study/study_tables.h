@@ -37,7 +37,8 @@ std::string markdown_table(const Study& study, const std::vector<VariantSummary>
 std::string csv_table(const Study& study, const std::vector<VariantSummary>& variants);
 
 /// Returns the Markdown table of study.comparisons, a row per pair of variants and measure: the mean difference over
-/// the seeds of both, and its p-value by a paired t-test, with Holm's correction. Empty without comparisons.
+/// the seeds of both, and its p-value by a paired t-test, with Holm's correction. A p-value that the test does not give
+/// is "-". Empty without comparisons.
 std::string comparison_table(const Study& study, const std::vector<Outcome>& outcomes);
 
 /// Returns the reward curves of all variants as an SVG file.

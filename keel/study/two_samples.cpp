@@ -51,9 +51,11 @@ double welch_test(std::span<const double> one, std::span<const double> other) {
   return incomplete_beta(degrees_of_freedom / 2, 0.5, degrees_of_freedom / (degrees_of_freedom + t * t));
 }
 
-double paired_test(std::span<const double> differences) {
+std::optional<double> paired_test(std::span<const double> differences) {
+  constexpr double kRounding = 1e-9;  // relative to the mean
   const Moments moments = moments_of(differences);
-  if (moments.deviation == 0) return moments.mean == 0 ? 1 : 0;
+  if (moments.deviation == 0 && moments.mean == 0) return 1;
+  if (moments.deviation <= kRounding * std::abs(moments.mean)) return std::nullopt;
   const auto count = static_cast<double>(differences.size());
   const double t = moments.mean / moments.deviation * std::sqrt(count);
   return incomplete_beta((count - 1) / 2, 0.5, (count - 1) / (count - 1 + t * t));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,8 +13,9 @@ namespace keel {
 /// without variance it is 1 if the means are equal, else 0.
 double welch_test(std::span<const double> one, std::span<const double> other);
 
-/// Returns the two-sided p-value of Student's t-test for a mean of zero. It needs at least two differences.
-double paired_test(std::span<const double> differences);
+/// Returns the two-sided p-value of Student's t-test for a mean of zero. It needs at least two differences. If all are
+/// equal up to rounding, the variance is unknown: returns 1 for zeros, else std::nullopt.
+std::optional<double> paired_test(std::span<const double> differences);
 
 /// Returns the two-sided p-value of Fisher's exact test for successes out of `count`, in two samples.
 double fisher_test(int64_t successes, int64_t count, int64_t other_successes, int64_t other_count);

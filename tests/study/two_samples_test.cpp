@@ -37,10 +37,14 @@ TEST(WelchTest, DoesNotDependOnTheUnit) {
 }
 
 TEST(PairedTest, MatchesScipy) {
-  EXPECT_NEAR(paired_test(std::vector<double>{-1.2, -2.4, -1.3, -1.3, 0.0, -1.0, -1.8, -0.8, -4.6, -1.4}),
+  EXPECT_NEAR(paired_test(std::vector<double>{-1.2, -2.4, -1.3, -1.3, 0.0, -1.0, -1.8, -0.8, -4.6, -1.4}).value(),
               0.002832890197384273, 1e-12);
+}
+
+TEST(PairedTest, OfEqualDifferencesIsOneOrMissing) {
   EXPECT_EQ(paired_test(std::vector<double>{0, 0}), 1);
-  EXPECT_EQ(paired_test(std::vector<double>{0.5, 0.5, 0.5}), 0);
+  EXPECT_EQ(paired_test(std::vector<double>{0.5, 0.5, 0.5}), std::nullopt);
+  EXPECT_EQ(paired_test(std::vector<double>{0.3 - 0.2, 0.8 - 0.7, 0.1}), std::nullopt);  // equal up to rounding
 }
 
 TEST(FisherTest, MatchesScipy) {

@@ -91,6 +91,7 @@ ExitCode study_command(const StudyArguments& arguments) {
   if (arguments.explain) {
     console.result(plan_text(study));
     for (const StudyRun& run : plan_runs(study)) console.result("  " + run.name);
+    if (!study.options.comparisons.empty()) console.result("comparisons: " + joined(study.options.comparisons));
     return ExitCode::kDone;
   }
   console.line(plan_text(study));

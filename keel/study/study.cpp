@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
@@ -212,11 +213,18 @@ Study read_study(const ConfigTree& tree, const std::optional<ConfigTree>& base_f
   if (!std::ranges::count(variant_names, study.options.baseline))
     fail(ExitCode::kBadConfiguration, location_of(tree, "study.baseline"), ": study.baseline: got ",
          study.options.baseline, ", expected one of the variants ", joined(variant_names));
+  const std::string comparisons_location = location_of(tree, "study.comparisons") + ": study.comparisons";
+  if (!study.options.comparisons.empty() && study.options.seeds < 2)
+    study.notes.push_back(comparisons_location + ": not tested, because a test needs at least 2 seeds (study.seeds)");
+  std::set<std::pair<std::string, std::string>> compared;
   for (const std::string& comparison : study.options.comparisons) {
     const auto [variant, other] = compared_variants(comparison);
     if (!std::ranges::count(variant_names, variant) || !std::ranges::count(variant_names, other) || variant == other)
-      fail(ExitCode::kBadConfiguration, location_of(tree, "study.comparisons"), ": study.comparisons: got \"",
-           comparison, "\", expected \"A vs B\" with two of the variants ", joined(variant_names));
+      fail(ExitCode::kBadConfiguration, comparisons_location, ": got \"", comparison,
+           "\", expected \"A vs B\" with two of the variants ", joined(variant_names));
+    if (!compared.insert(std::minmax(variant, other)).second)
+      fail(ExitCode::kBadConfiguration, comparisons_location, ": compares ", variant, " and ", other,
+           " twice; remove one of the two");
   }
   return study;
 }

@@ -67,6 +67,48 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows) {
   return table;
 }
 
+/// Values of a measure in the runs of two variants with the same seed.
+using ValuePairs = std::vector<std::pair<double, double>>;
+
+ValuePairs pair_by_seed(const std::vector<Outcome>& outcomes, const std::string& variant, const std::string& other,
+                        const std::string& measure) {
+  std::map<uint64_t, double> other_values;
+  for (const Outcome& outcome : outcomes)
+    if (outcome.variant == other && outcome.measures.contains(measure))
+      other_values[outcome.seed] = outcome.measures.at(measure);
+  ValuePairs pairs;
+  for (const Outcome& outcome : outcomes)
+    if (outcome.variant == variant && outcome.measures.contains(measure) && other_values.contains(outcome.seed))
+      pairs.emplace_back(outcome.measures.at(measure), other_values.at(outcome.seed));
+  return pairs;
+}
+
+struct PairedComparison {
+  std::string difference;   // formatted
+  std::optional<double> p;  // missing if the test says nothing
+};
+
+PairedComparison compare_means(const ValuePairs& pairs) {
+  std::vector<double> differences;
+  for (const auto& [value, other_value] : pairs) differences.push_back(value - other_value);
+  const Moments moments = moments_of(differences);
+  const double error = moments.deviation / std::sqrt(static_cast<double>(differences.size()));
+  return {format_cell(moments.mean) + " +- " + format_cell(error), paired_test(differences)};
+}
+
+PairedComparison compare_collapses(const ValuePairs& pairs) {
+  int64_t collapsed = 0, other_collapsed = 0, both = 0;
+  for (const auto& [value, other_value] : pairs) {
+    collapsed += value != 0 ? 1 : 0;
+    other_collapsed += other_value != 0 ? 1 : 0;
+    both += value != 0 && other_value != 0 ? 1 : 0;
+  }
+  const int64_t alone = collapsed - both, other_alone = other_collapsed - both;
+  return {std::to_string(collapsed) + " vs " + std::to_string(other_collapsed) + " (alone " + std::to_string(alone) +
+              " vs " + std::to_string(other_alone) + ")",
+          mcnemar_test(alone, other_alone)};
+}
+
 }  // namespace
 
 std::vector<std::string> table_measures(const Study& study) {
@@ -158,29 +200,17 @@ std::string csv_table(const Study& study, const std::vector<VariantSummary>& var
 }
 
 std::string comparison_table(const Study& study, const std::vector<Outcome>& outcomes) {
-  std::map<std::pair<std::string, uint64_t>, const Outcome*> runs;  // by variant and seed
-  for (const Outcome& outcome : outcomes) runs[{outcome.variant, outcome.seed}] = &outcome;
   std::vector<std::vector<std::string>> rows = {{"comparison", "measure", "seeds", "difference", "p", "p, corrected"}};
   std::vector<double> p_values;
   std::vector<size_t> tested_rows;  // the row of each p-value
   for (const std::string& comparison : study.options.comparisons) {
     const auto [variant, other] = compared_variants(comparison);
-    for (const char* name : {measure::kEarly, measure::kFinal, measure::kAfter}) {
-      std::vector<double> differences;
-      for (const Outcome& outcome : outcomes) {
-        const auto found = runs.find({other, outcome.seed});
-        if (outcome.variant != variant || found == runs.end()) continue;
-        const auto value = outcome.measures.find(name), other_value = found->second->measures.find(name);
-        if (value != outcome.measures.end() && other_value != found->second->measures.end())
-          differences.push_back(value->second - other_value->second);
-      }
-      if (differences.size() < 2) continue;
-      const Moments moments = moments_of(differences);
-      const double error = moments.deviation / std::sqrt(static_cast<double>(differences.size()));
-      const std::optional<double> p = paired_test(differences);
+    for (const std::string name : {measure::kCollapsed, measure::kEarly, measure::kFinal, measure::kAfter}) {
+      const ValuePairs pairs = pair_by_seed(outcomes, variant, other, name);
+      if (pairs.size() < 2) continue;
+      const auto [difference, p] = name == measure::kCollapsed ? compare_collapses(pairs) : compare_means(pairs);
       if (p) p_values.push_back(*p), tested_rows.push_back(rows.size());
-      rows.push_back({comparison, name, std::to_string(differences.size()),
-                      format_cell(moments.mean) + " +- " + format_cell(error), p ? format_number(*p, 2) : "-", "-"});
+      rows.push_back({comparison, name, std::to_string(pairs.size()), difference, p ? format_number(*p, 2) : "-", "-"});
     }
   }
   if (rows.size() == 1) return "";

@@ -36,9 +36,9 @@ std::vector<std::string> table_measures(const Study& study);
 std::string markdown_table(const Study& study, const std::vector<VariantSummary>& variants);
 std::string csv_table(const Study& study, const std::vector<VariantSummary>& variants);
 
-/// Returns the Markdown table of study.comparisons, a row per pair of variants and measure: the mean difference over
-/// the seeds of both, and its p-value by a paired t-test, with Holm's correction. A p-value that the test does not give
-/// is "-". Empty without comparisons.
+/// Returns the Markdown table of study.comparisons, a row per pair of variants and measure, over the seeds of both:
+/// collapses with McNemar's exact test, and mean differences with a paired t-test. Holm's correction is over all rows.
+/// A p-value that the test does not give is "-". Empty without comparisons or with fewer than two seeds.
 std::string comparison_table(const Study& study, const std::vector<Outcome>& outcomes);
 
 /// Returns the reward curves of all variants as an SVG file.

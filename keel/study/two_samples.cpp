@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "keel/evaluation/intervals.h"
@@ -36,6 +37,11 @@ double incomplete_beta(double a, double b, double x) {
   return x < (a + 1) / (a + b + 2) ? beta_fraction(a, b, x) : 1 - beta_fraction(b, a, 1 - x);
 }
 
+double log_choose(int64_t n, int64_t k) {
+  const auto log_factorial = [](int64_t m) { return std::lgamma(static_cast<double>(m) + 1); };
+  return log_factorial(n) - log_factorial(k) - log_factorial(n - k);
+}
+
 }  // namespace
 
 double welch_test(std::span<const double> one, std::span<const double> other) {
@@ -63,10 +69,6 @@ std::optional<double> paired_test(std::span<const double> differences) {
 
 double fisher_test(int64_t successes, int64_t count, int64_t other_successes, int64_t other_count) {
   const int64_t total = successes + other_successes;
-  const auto log_choose = [](int64_t n, int64_t k) {
-    const auto log_factorial = [](int64_t m) { return std::lgamma(static_cast<double>(m) + 1); };
-    return log_factorial(n) - log_factorial(k) - log_factorial(n - k);
-  };
   const auto probability = [&](int64_t k) {
     return std::exp(log_choose(count, k) + log_choose(other_count, total - k) - log_choose(count + other_count, total));
   };
@@ -75,6 +77,14 @@ double fisher_test(int64_t successes, int64_t count, int64_t other_successes, in
   for (int64_t k = std::max<int64_t>(0, total - other_count); k <= std::min(count, total); ++k)
     if (const double p = probability(k); p <= observed * (1 + 1e-7)) sum += p;
   return std::min(1.0, sum);
+}
+
+double mcnemar_test(int64_t only_one, int64_t only_other) {
+  const int64_t count = only_one + only_other;
+  double sum = 0;  // of a tail of the binomial distribution with probability 1/2
+  for (int64_t k = 0; k <= std::min(only_one, only_other); ++k)
+    sum += std::exp(log_choose(count, k) - static_cast<double>(count) * std::numbers::ln2);
+  return std::min(1.0, 2 * sum);
 }
 
 std::vector<double> holm_corrected(std::span<const double> p_values) {

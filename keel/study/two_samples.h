@@ -20,6 +20,10 @@ std::optional<double> paired_test(std::span<const double> differences);
 /// Returns the two-sided p-value of Fisher's exact test for successes out of `count`, in two samples.
 double fisher_test(int64_t successes, int64_t count, int64_t other_successes, int64_t other_count);
 
+/// Returns the two-sided p-value of McNemar's exact test of paired successes: `only_one` and `only_other` count the
+/// pairs in which only that one succeeded.
+double mcnemar_test(int64_t only_one, int64_t only_other);
+
 /// Returns the p-values after Holm's correction for multiple tests.
 std::vector<double> holm_corrected(std::span<const double> p_values);
 

@@ -414,6 +414,13 @@ class StudyTest(unittest.TestCase):
         self.assertIn("another process runs a study", keel("study", str(file)).stderr)
         self.assertEqual(process.wait(HANG), 0)
 
+    def test_explain_prints_the_comparisons_and_that_one_seed_is_too_few(self):
+        self.study["study"]["comparisons"] = ["grpo vs dppo_tv"]
+        output = self.run_study("--explain").stdout
+        self.assertIn("comparisons: grpo vs dppo_tv\n", output)
+        self.assertNotIn("at least 2 seeds", output)
+        self.assertRegex(self.run_study("--explain", "study.seeds=1").stdout, r"study.comparisons: not tested, .* at least 2 seeds")
+
     def test_errors_appear_before_the_first_run(self):
         def refused(change, *words, arguments=()):
             study = json.loads(json.dumps(self.study))
@@ -434,6 +441,8 @@ class StudyTest(unittest.TestCase):
         refused(lambda s: s["study"].update(seeds=0), "at least 1")
         refused(lambda s: s["study"].update(baseline="ppo"), "study.baseline", "grpo")
         refused(lambda s: s["study"].update(comparisons=["grpo vs ppo"]), "study.comparisons", "grpo vs ppo", "dppo_tv")
+        for again in ("grpo vs dppo_tv", "dppo_tv vs grpo"):
+            refused(lambda s: s["study"].update(comparisons=["grpo vs dppo_tv", again]), "study.comparisons", "twice")
         refused(lambda s: s["variants"].update({"up/above": {}}), "folder")
         refused(lambda s: s["variants"].update({"warm-up": {}}), "choose another")
         refused(lambda s: s["base"]["run"].update(seed=3), "run.seed", "study.first_seed")

@@ -34,5 +34,27 @@ TEST(StudyCurves, TitlesFitTheirPanels) {
   EXPECT_EQ(count_of(svg, " collapsed</text>"), 2u);
 }
 
+TEST(ComparisonTable, TestsCollapsesByPairsAndLeavesOutEqualDifferences) {
+  Study study;
+  study.options.comparisons = {"a vs b"};
+  std::vector<Outcome> outcomes;
+  // Four seeds: a collapses in two of them, b in all. Early rewards differ by 1, -1, 1, 1, final ones by 1 each.
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    const double collapsed = seed < 2 ? 1 : 0, early = seed == 1 ? 1 : 3;
+    outcomes.push_back({"a", seed, {{measure::kCollapsed, collapsed}, {measure::kEarly, early}, {measure::kFinal, 3}}});
+    outcomes.push_back({"b", seed, {{measure::kCollapsed, 1}, {measure::kEarly, 2}, {measure::kFinal, 2}}});
+  }
+  // McNemar: 2 x 1/4 = 0.5. Early: mean 0.5, deviation 1, t = 1 with 3 degrees of freedom, p = 0.391. Holm's correction
+  // of the two: 0.391 x 2 = 0.782, and 0.5 is raised to it.
+  EXPECT_EQ(comparison_table(study, outcomes),
+            "| comparison | measure   | seeds | difference            | p    | p, corrected |\n"
+            "| ---------- | --------- | ----- | --------------------- | ---- | ------------ |\n"
+            "| a vs b     | collapsed | 4     | 2 vs 4 (alone 0 vs 2) | 0.5  | 0.78         |\n"
+            "| a vs b     | early     | 4     | 0.500 +- 0.500        | 0.39 | 0.78         |\n"
+            "| a vs b     | final     | 4     | 1.000 +- 0.000        | -    | -            |\n");
+  outcomes.resize(2);  // one seed
+  EXPECT_EQ(comparison_table(study, outcomes), "");
+}
+
 }  // namespace
 }  // namespace keel

@@ -1,4 +1,5 @@
-// Expected values are from scipy 1.17 (stats.ttest_ind without equal variances, stats.ttest_rel, stats.fisher_exact).
+// Expected values are from scipy 1.17 (stats.ttest_ind without equal variances, stats.ttest_rel, stats.fisher_exact,
+// stats.binomtest).
 
 #include "keel/study/two_samples.h"
 
@@ -53,6 +54,15 @@ TEST(FisherTest, MatchesScipy) {
   EXPECT_NEAR(fisher_test(0, 8, 5, 8), 0.025641025641025633, 1e-12);
   EXPECT_NEAR(fisher_test(1, 8, 4, 8), 0.28205128205128205, 1e-12);
   EXPECT_NEAR(fisher_test(8, 8, 8, 8), 1, 1e-12);
+}
+
+TEST(McNemarTest, IsTheTwoSidedBinomialTest) {
+  EXPECT_EQ(mcnemar_test(0, 0), 1);
+  EXPECT_EQ(mcnemar_test(2, 2), 1);  // both tails together are more than 1
+  EXPECT_NEAR(mcnemar_test(0, 8), 2.0 / 256, 1e-15);
+  EXPECT_NEAR(mcnemar_test(5, 1), 2.0 * (1 + 6) / 64, 1e-14);
+  EXPECT_NEAR(mcnemar_test(9, 3), 0.14599609375, 1e-13);
+  EXPECT_NEAR(mcnemar_test(300, 700) / 1.7665678007949568e-37, 1, 1e-9);
 }
 
 TEST(HolmCorrection, IsMonotonic) {

@@ -68,6 +68,9 @@ void reject_training_sampling(const ConfigTree& tree) {
   const std::pair<const char*, const char*> fixes[] = {
       {"rollout.temperature", "set eval.temperature instead"},
       {"rollout.samples_per_prompt", "set eval.samples instead"},
+      {"rollout.top_k", "set eval.top_k instead"},
+      {"rollout.top_p", "set eval.top_p instead"},
+      {"rollout.min_p", "an evaluation has no min_p; remove it"},
       {"rollout.weights", "an evaluation samples with the model's weights; remove it"},
       {"rollout.logit_noise", "an evaluation adds no noise to the logits; remove it"},
       {"rollout.staleness", "an evaluation samples with the current weights; remove it"},

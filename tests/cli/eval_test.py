@@ -90,6 +90,7 @@ class Eval(support.Test):
 
     def test_training_sampling_settings_are_refused_and_used_ones_printed(self):
         for typed, instead in (("rollout.temperature=0.3", "eval.temperature"), ("rollout.samples_per_prompt=4", "eval.samples"),
+                               ("rollout.top_k=20", "eval.top_k"), ("rollout.top_p=0.5", "eval.top_p"), ("rollout.min_p=0.1", "remove it"),
                                ("rollout.weights=exact", "remove it"), ("rollout.logit_noise=9", "remove it"),
                                ("rollout.staleness=1", "remove it"), ("rollout.dynamic_sampling=true", "remove it"),
                                ("rollout.max_batches=3", "remove it"), ("rollout.bitwise=true", "remove it")):

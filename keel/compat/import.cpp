@@ -135,19 +135,15 @@ void Import::apply(const std::string& path, const Json& value) {
     return refuse(path, "unknown key of " + table_.program() + ". Fix: " +
                             (near ? "use " + *near + ", or " : std::string()) + "ignore it with --ignore " + path);
   }
-  if (row->kind == RowKind::kIgnores) {
-    if (!value.is_null() && value != false) ignored_keys_.push_back(path);
-    return;
-  }
+  if (row->kind == RowKind::kIgnores && !value.is_null() && value != false) ignored_keys_.push_back(path);
+  if (row->kind == RowKind::kIgnores) return;
   if (value.is_string() && value.get_ref<const std::string&>().find("${") != std::string::npos)
     return refuse(path, "the reference " + as_text(value) +
                             " is not resolved. Fix: run verl with --cfg job --resolve, and import " + "its output");
-  if (row->kind == RowKind::kRefuses) {
-    const Json* default_value = table_.default_of(path);
-    const bool is_harmless = value.is_null() || (default_value != nullptr && *default_value == value) ||
-                             std::ranges::find(row->harmless, value) != row->harmless.end();
-    if (!is_harmless) refuse(path, "got " + shorten(value.dump(), 80) + ": " + row->reason);
-  }
+  if (row->kind != RowKind::kRefuses || value.is_null()) return;
+  const Json* default_value = table_.default_of(path);
+  if ((default_value == nullptr || *default_value != value) && std::ranges::count(row->harmless, value) == 0)
+    refuse(path, "got " + shorten(value.dump(), 80) + ": " + row->reason);
 }
 
 void Import::map(const std::string& key, const KeyRow& row, const Json& value) try {
@@ -174,6 +170,9 @@ Imported Import::run() {
     }
   }
   if (!errors_.empty()) fail(ExitCode::kBadConfiguration, joined(errors_, "\n"));
+  if (setting("rollout.top_k") != 0 || setting("rollout.top_p") != 1 || setting("rollout.min_p") != 0)
+    remark("truncated sampling: Keel renormalises pi over the kept tokens, TRL and verl use the full softmax" +
+           std::string(setting("rollout.min_p") == 0 ? "" : "; evaluations have no min_p"));
   check();
   return {.program = table_.program().substr(0, table_.program().find(' ')),
           .yaml = yaml(),

@@ -137,7 +137,8 @@ TEST(Recipe, UnknownKeysAreErrorsUnlessIgnored) {
   EXPECT_THAT(refusal(file),
               AllOf(HasSubstr("r.yaml:4: flux_capacity: unknown key of TRL"), HasSubstr("--ignore flux_capacity")));
   EXPECT_NO_THROW(import_recipe(read_recipe(file, {}), {"flux_capacity"}));
-  EXPECT_NO_THROW(import_recipe(read_recipe(file, {"--repetition_penalty", "1.1"}), {"flux_capacity", "repetition_penalty"}));
+  EXPECT_NO_THROW(
+      import_recipe(read_recipe(file, {"--repetition_penalty", "1.1"}), {"flux_capacity", "repetition_penalty"}));
   EXPECT_THAT(error_of(2, [&] { import_recipe(read_recipe(file, {}), {"flux"}); }),
               HasSubstr("the recipe has no such key"));
   EXPECT_THAT(refusal(folder.write("k.yaml", "train: {steps: 5}\n")), HasSubstr("`keel train`"));
@@ -166,6 +167,25 @@ TEST(Import, NotesTheAnchorOfEveryRlRecipe) {
     EXPECT_EQ(notes(words), 0);
   }
   EXPECT_EQ(notes({"SFTConfig={}", "dataset_name=a.jsonl"}), 0);
+}
+
+TEST(Import, NotesOnceThatTruncatedSamplingRenormalises) {
+  const Words trl = {"num_generations=4", "dataset_name=a.jsonl", "reward_funcs=think_format_reward"},
+              verl = {"algorithm.adv_estimator=grpo", "actor_rollout_ref.rollout.n=4", "task.name=chains"};
+  const auto note = [](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    std::string notes;
+    for (const std::string& remark : import_recipe(read_recipe("", words)).remarks)
+      if (remark.starts_with("truncated sampling: ")) notes += remark;
+    return notes;
+  };
+  const std::string expected =
+      "truncated sampling: Keel renormalises pi over the kept tokens, TRL and verl use the full softmax";
+  EXPECT_EQ(note(trl, {"top_p=1.0", "top_k=0", "min_p=null"}), "");
+  EXPECT_EQ(note(trl, {"top_p=0.9", "top_k=20"}), expected);
+  EXPECT_EQ(note(trl, {"min_p=0.05"}), expected + "; evaluations have no min_p");
+  EXPECT_EQ(note(verl, {"actor_rollout_ref.rollout.top_k=-1"}), "");
+  EXPECT_EQ(note(verl, {"actor_rollout_ref.rollout.top_p=0.95"}), expected);
 }
 
 TEST(Import, ErrorsAboutSettingsNameTheirKeys) {

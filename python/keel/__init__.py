@@ -248,6 +248,8 @@ def policy_loss(
         convert.refuse("centering", centering, "topk or exact, because centering_logp is given")
     if centering != "none":
         convert.string("centering", centering, "none, topk or exact")
+        if logp.requires_grad and isinstance(centering_logp, torch.Tensor) and not centering_logp.requires_grad:
+            raise ValueError("centering_logp is detached, so nothing would be centered; expected it with its gradient, as logp")
         b = _ops.centering_coefficients(
             region, *convert.parameters(params), centering, convert.tensor("advantages", advantages),
             convert.flags("mask", mask, logp), convert.tensor("centering_logp", centering_logp),

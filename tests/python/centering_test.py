@@ -137,6 +137,7 @@ def wrong_arguments_are_refused():
         (call(centering="full"), 'centering is "full"; known: none, topk, exact'),
         (call(centering="none"), "centering_logp is given"),
         (call(centering_logp=None), "centering_logp is None"),
+        (call(logp=logp[:1].clone().requires_grad_()), "centering_logp is detached, so nothing would be centered"),
         (call(centering_logp=logp[None, :9]), "centering_logp[0] is"),
         (call(centering_behavior_logp=MU.log()[None, :9]), "centering_behavior_logp has the shape [1, 9]; expected [1, V]"),
         (call(centering_logp=LOGITS[None]), "at most 0"),

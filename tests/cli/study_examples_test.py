@@ -57,8 +57,10 @@ class StudyExamples(support.Test):
         self.assertEqual({each["method"] for each in objectives("stability").values()},
                          {"pg_is", "pg_tis", "grpo_clip_higher", "minirl", "spo", "dppo_tv", "dppo_kl", "dppo_topk_tv", "drpo"})
         centered = objectives("centering")
-        self.assertEqual({name: centered[f"{name}_centered"] for name in ("pg_tis", "grpo_clip_higher", "dppo_tv", "drpo")},
-                         {name: {"method": name, "centering": "exact"} for name in set(centered) if not name.endswith("_centered")})
+        for name in ("pg_tis", "grpo_clip_higher", "dppo_tv", "drpo"):
+            self.assertEqual(centered.pop(f"{name}_centered"), {**centered[name], "centering": "exact"})
+            self.assertEqual(centered.pop(name), objectives("stability")[name])
+        self.assertEqual(centered, {})
         self.assertEqual([each["delta"] for each in objectives("drpo_delta").values() if each["method"] == "drpo"], [0.05, 0.15, 0.5, 1, 2.5, 12.5])
         thresholds = objectives("thresholds").values()
         self.assertEqual([each["delta"] for each in thresholds if each["method"] == "dppo_tv"], [0.05, 0.1, 0.15, 0.2, 0.3])

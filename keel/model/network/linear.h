@@ -57,7 +57,7 @@ class FusedLinear {
   AddedProduct adapter_product(const Tensor& x) const;
 
   SamplingMatmulOptions options_;
-  std::vector<Linear> layers_;  // with adapters, if deterministic
+  std::vector<Linear> layers_;  // with adapters, if deterministic or pack_weights
   PackedWeight packed_;         // if pack_weights
   Tensor weight_, bias_;        // otherwise
   Tensor lora_a_, lora_b_;      // of all layers, [ranks, in] and [outputs, ranks], or none

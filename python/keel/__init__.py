@@ -157,7 +157,8 @@ def advantages(
     `token_rewards`; the others put a sequence's reward on its last valid token."""
     known = {"group_mean": (), "grpo": ("eps",), "rloo": (), "maxrl": (), "batch_mean": (), "reinforce_pp": ("gamma", "eps"),
              "reinforce_pp_baseline": ("eps",), "gae": ("gamma", "lambda")}
-    convert.string("kind", kind, "the name of an advantage")
+    if convert.string("kind", kind, "the name of an advantage") == "gdpo":
+        raise ValueError("advantage gdpo needs the rewards of each function, so only training has it; expected another advantage")
     if "lam" in params and "lambda" in params:
         raise ValueError(f"lam is {params['lam']!r} and lambda is {params['lambda']!r}: both name the same parameter; keep one of them")
     parameters = {"lambda" if name == "lam" else name: value for name, value in params.items()}

@@ -139,6 +139,7 @@ def other_functions_check_their_arguments():
     refused(["logp[1]"], keel.divergence, "binary_kl", logp=torch.tensor([-1.0, 1.0]), behavior_logp=vector)
     rewards = torch.tensor([1.0, 0.0])
     refused(["known: group_mean"], keel.advantages, "mean", rewards=rewards)
+    refused(["gdpo needs the rewards of each function"], keel.advantages, "gdpo", rewards=rewards)
     refused(["rewards[1]"], keel.advantages, "grpo", rewards=torch.tensor([1.0, NAN]))
     refused(["groups", "3"], keel.advantages, "grpo", rewards=rewards, groups=[0, 0, 0])
     refused(["lengths"], keel.advantages, "reinforce_pp", rewards=rewards)

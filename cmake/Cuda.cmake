@@ -8,7 +8,7 @@ cmake_dependent_option(KEEL_CUDA "Link the CUDA kernels" ON "KEEL_TORCH_HAS_CUDA
 set(KEEL_CUDA_ARCHITECTURE "90" CACHE STRING "Compute capability the kernels are compiled for (with its PTX)")
 
 # Files with Hopper-only instructions; other devices use fallbacks.
-set(hopper_sources skinny_gemm)
+set(hopper_sources skinny_gemm adapter_gemm)
 
 set(KEEL_CUDA_OBJECTS)
 if(KEEL_NVCC)

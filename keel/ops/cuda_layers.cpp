@@ -147,17 +147,31 @@ RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, d
   return {cos, sin};
 }
 
-Tensor skinny_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const AddedProduct& added,
+int64_t padded_rank(int64_t rank, const at::TensorOptions& options) {
+  const bool is_fused = rank <= cuda::kMaxFusedRank && options.device().is_cuda() &&
+                        c10::typeMetaToScalarType(options.dtype()) != at::kFloat;
+  const int64_t multiple = is_fused ? 8 : 64;
+  return (rank + multiple - 1) / multiple * multiple;
+}
+
+Tensor skinny_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const AdapterMatrices& adapter,
                      bool swiglu) {
-  Tensor y;
+  Tensor y, u;
   if (at::GradMode::is_enabled() || x.dim() != 2 || x.stride(1) != 1 || !weight.is_contiguous()) return y;
   cuda::GemmArguments gemm{x.const_data_ptr(),      x.size(0),      x.stride(0),   x.size(1),
                            weight.const_data_ptr(), weight.size(0), float_type(x), data_or_null(bias)};
-  if (added.x.defined()) {
-    if (!added.x.is_contiguous() || !added.weight.is_contiguous()) return y;
-    gemm.added = {added.x.const_data_ptr(), added.weight.const_data_ptr(), added.x.size(1)};
+  const bool adapted = adapter.a.defined();
+  if (adapted) {
+    if (!adapter.a.is_contiguous() || !adapter.b.is_contiguous()) return y;
+    gemm.added = {adapter.a.const_data_ptr(), nullptr, adapter.b.const_data_ptr(), adapter.a.size(0)};
   }
   launch_on_cuda(x, "skinny GEMM", [&](auto stream) {
+    if (adapted && !cuda::supports_skinny_gemm(gemm)) {  // u = x A^T in a launch of its own
+      gemm.added.a = nullptr;
+      if (cuda::supports_skinny_gemm(gemm)) u = skinny_linear(x, adapter.a, {}, {}, /*swiglu=*/false);
+      if (!u.defined()) return 0;
+      gemm.added.u = u.const_data_ptr();
+    }
     if (!cuda::supports_skinny_gemm(gemm)) return 0;
     y = at::empty({x.size(0), swiglu ? weight.size(0) / 2 : weight.size(0)}, x.options());
     return (swiglu ? cuda::skinny_gemm_swiglu : cuda::skinny_gemm)(gemm, y.mutable_data_ptr(), stream);

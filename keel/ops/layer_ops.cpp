@@ -135,23 +135,23 @@ NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weigh
   return {sum, rms_norm(sum, weight, eps)};
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const AddedProduct& added) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const AdapterMatrices& adapter) {
   if (has_gpu_kernel(x))
-    if (const Tensor y = gpu::skinny_linear(x, weight, bias, added, /*swiglu=*/false); y.defined()) return y;
-  if (added.x.defined() && x.is_cuda() && is_narrow(x.scalar_type())) {  // rounds the sum once, as the kernel does
-    Tensor sum = at::mm(x, weight.t(), at::kFloat);
-    at::addmm_out(sum, sum, added.x, added.weight.t(), at::kFloat);
-    return (bias.defined() ? sum.add_(bias) : sum).to(x.scalar_type());
-  }
-  Tensor y = at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
-  return added.x.defined() ? y.addmm_(added.x, added.weight.t()) : y;
+    if (const Tensor y = gpu::skinny_linear(x, weight, bias, adapter, /*swiglu=*/false); y.defined()) return y;
+  if (!adapter.a.defined()) return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+  const Tensor u = linear(x, adapter.a, Tensor());
+  if (!x.is_cuda() || !is_narrow(x.scalar_type())) return linear(x, weight, bias).addmm_(u, adapter.b.t());
+  // Rounds the sum once, as the kernel does: cuBLAS may round x W^T before it adds the other product.
+  Tensor sum = at::mm(x, weight.t(), at::kFloat);
+  at::addmm_out(sum, sum, u, adapter.b.t(), at::kFloat);
+  return (bias.defined() ? sum.add_(bias) : sum).to(x.scalar_type());
 }
 
 Tensor gated_linear(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                    const AddedProduct& added) {
+                    const AdapterMatrices& adapter) {
   if (activation == Activation::kSilu && has_gpu_kernel(x))
-    if (const Tensor y = gpu::skinny_linear(x, weight, bias, added, /*swiglu=*/true); y.defined()) return y;
-  const std::vector<Tensor> both = linear(x, weight, bias, added).chunk(2, 1);
+    if (const Tensor y = gpu::skinny_linear(x, weight, bias, adapter, /*swiglu=*/true); y.defined()) return y;
+  const std::vector<Tensor> both = linear(x, weight, bias, adapter).chunk(2, 1);
   return gated(activation, both[0], both[1]);
 }
 

@@ -17,15 +17,15 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 /// x + added, and its RMS norm.
 NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps);
 
-/// x W^T + b, plus the added product, of rows [N, in] and a weight [out, in]; b may be undefined.
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const AddedProduct& added = {});
+/// x W^T + b, plus the adapter's product, of rows [N, in] and a weight [out, in]; b may be undefined.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const AdapterMatrices& adapter = {});
 
 /// activation(gate) * up.
 Tensor gated(Activation activation, const Tensor& gate, const Tensor& up);
 
 /// gated() of one GEMM with the joined weights [2 out, in]; the gate comes first.
 Tensor gated_linear(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                    const AddedProduct& added = {});
+                    const AdapterMatrices& adapter = {});
 
 /// cos and sin of position times frequency, times `factor`. positions [N] int64, frequencies [D / 2].
 RotaryAngles rotary_angles(const Tensor& positions, const Tensor& frequencies, double factor);

@@ -3,8 +3,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
+#include "keel/core/str_cat.h"
 #include "keel/core/tensor/device.h"
 #include "keel/ops/dropout.h"
 #include "keel/ops/layer_ops.h"
@@ -100,31 +102,60 @@ TEST_P(GpuKernels, SkinnyGemm) {
       EXPECT_LT(error(linear(x, weight, Tensor()), product), tolerance(GetParam()))
           << rows << ", " << in << " to " << out;
       EXPECT_LT(error(linear(x, weight, bias), product + wide(bias)), tolerance(GetParam())) << rows;
-      const AddedProduct added{random({rows, 128}, 4), random({out, 128}, 5)};
-      const Tensor sum = product + wide(added.x).matmul(wide(added.weight).t());
-      EXPECT_LT(error(linear(x, weight, bias, added), sum + wide(bias)), 2 * tolerance(GetParam())) << rows;
       // Equals two GEMMs followed by the gate.
       const std::vector<Tensor> both = (product + wide(bias)).to(at::kFloat).to(GetParam()).to(cuda_).chunk(2, 1);
       EXPECT_LT(
           error(gated_linear(Activation::kSilu, x, weight, bias), wide(gated(Activation::kSilu, both[0], both[1]))),
           3 * tolerance(GetParam()))
           << rows << ", " << in << " to " << out;
-      const std::vector<Tensor> sums = (sum + wide(bias)).to(at::kFloat).to(GetParam()).to(cuda_).chunk(2, 1);
-      EXPECT_LT(error(gated_linear(Activation::kSilu, x, weight, bias, added),
-                      wide(gated(Activation::kSilu, sums[0], sums[1]))),
-                4 * tolerance(GetParam()))
-          << rows << ", " << in << " to " << out;
     }
+}
+
+// The kernel rounds u = x A^T, in one part or in several. Each u has a relative error of half an ulp, so the error of
+// u B^T is at most that of the rounded sum, if the two products have the same magnitude (about 1).
+TEST_P(GpuKernels, SkinnyGemmWithAnAdapter) {
+  const auto wide = [](const Tensor& of) { return of.cpu().to(at::kDouble); };
+  for (const auto& [in, out] : {std::pair<int64_t, int64_t>{64, 8},
+                                {128, 1152},
+                                {896, 896},
+                                {576, 200},
+                                {4864, 896},
+                                {128, 9728},
+                                {64, 11264},
+                                {256, 24576}}) {
+    const Tensor all = random({257, in + 8}, 1) * std::pow(in, -0.5), weight = random({out, in}, 2),
+                 bias = random({out}, 3);
+    const Tensor x64 = wide(all).narrow(1, 0, in), product = x64.matmul(wide(weight).t());
+    for (const int64_t rank : {8, 16, 24, 48, 64, 192}) {
+      const AdapterMatrices adapter{random({rank, in}, 4), random({out, rank}, 5) * std::pow(rank, -0.5)};
+      const Tensor sum = product + x64.matmul(wide(adapter.a).t()).matmul(wide(adapter.b).t()),
+                   biased = sum + wide(bias);
+      for (const int64_t rows : {1, 7, 33, 64, 65, 100, 128, 129, 193, 256, 257}) {
+        const Tensor x = all.narrow(0, 0, rows).narrow(1, 0, in);
+        const auto name = str_cat(rows, " rows, ", in, " to ", out, ", rank ", rank);
+        EXPECT_LT(error(linear(x, weight, {}, adapter), sum.narrow(0, 0, rows)), 2 * tolerance(GetParam())) << name;
+        const Tensor want = biased.narrow(0, 0, rows);
+        EXPECT_LT(error(linear(x, weight, bias, adapter), want), 2 * tolerance(GetParam())) << name;
+        const std::vector<Tensor> both = want.to(at::kFloat).to(GetParam()).to(cuda_).chunk(2, 1);
+        EXPECT_LT(error(gated_linear(Activation::kSilu, x, weight, bias, adapter),
+                        wide(gated(Activation::kSilu, both[0], both[1]))),
+                  4 * tolerance(GetParam()))
+            << name;
+      }
+    }
+  }
 }
 
 TEST_P(GpuKernels, GemmRowDoesNotDependOnTheOtherRows) {
   const Tensor x = random({256, 896}, 1), weight = random({1152, 896}, 2);
+  const AdapterMatrices adapter{random({48, 896}, 3), random({1152, 48}, 4)};
   if (GetParam() == at::kFloat) GTEST_SKIP() << "cuBLAS multiplies float32";
-  for (const int64_t most : {64, 128, 192, 256}) {
-    const Tensor all = linear(x.narrow(0, 0, most), weight, Tensor());
-    for (const int64_t rows : {most - 63, most - 20, most - 1})
-      EXPECT_TRUE(linear(x.narrow(0, 0, rows), weight, Tensor()).equal(all.narrow(0, 0, rows))) << rows;
-  }
+  for (const AdapterMatrices& added : {AdapterMatrices(), adapter})
+    for (const int64_t most : {64, 128, 192, 256}) {
+      const Tensor all = linear(x.narrow(0, 0, most), weight, Tensor(), added);
+      for (const int64_t rows : {most - 63, most - 20, most - 1})
+        EXPECT_TRUE(linear(x.narrow(0, 0, rows), weight, Tensor(), added).equal(all.narrow(0, 0, rows))) << rows;
+    }
 }
 
 TEST_P(GpuKernels, TurnHeadsWhileTheyAttend) {

@@ -6,11 +6,14 @@
 
 namespace keel::cuda {
 
-/// A second product x W^T that a GEMM adds to its own.
+/// A product u B^T that a GEMM adds to its own. u is given, or the kernel computes u = x A^T (a LoRA adapter).
 struct AddedGemm {
-  const void *x = nullptr, *weight = nullptr;  // [rows, inputs] and [outputs, inputs], contiguous
-  int64_t inputs = 0;                          // 0: none
+  const void *a = nullptr, *u = nullptr;  // A [rank, inputs], or u [rows, rank]; contiguous
+  const void* b = nullptr;                // [outputs, rank], contiguous
+  int64_t rank = 0;                       // 0: none
 };
+
+constexpr int64_t kMaxFusedRank = 64;  // of an adapter whose u = x A^T the kernel computes
 
 /// y = x W^T + b, plus the added product.
 struct GemmArguments {
@@ -25,8 +28,9 @@ struct GemmArguments {
 
 // Skinny GEMMs: the few rows of a decode step, which memory bandwidth and latency limit.
 
-/// Returns whether the two functions below support these arguments: bf16 or fp16, at most 64 rows, inputs (also the
-/// added ones) in multiples of 64, 16-byte alignment.
+/// Returns whether the two functions below support these arguments: bf16 or fp16, inputs in multiples of 64, 16-byte
+/// alignment, and at most 64 rows. With A: at most 256 rows, unless the GEMM is large, and a rank of at most
+/// kMaxFusedRank in multiples of 8. With u: ranks in multiples of 64.
 bool supports_skinny_gemm(const GemmArguments& arguments);
 
 /// y = x W^T + b, plus the added product, [rows, outputs]. Returns a CUDA error code or 0.

@@ -25,17 +25,32 @@ __device__ inline uint64_t tile_descriptor(const void* begin) {
                ", 1, 1, 1, 0, 0;"                                                                            \
                : __VA_ARGS__                                                                                 \
                : "l"(rows), "l"(weight))
-#define KEEL_R32                                                                                              \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, " \
-  "%23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define KEEL_R8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define KEEL_R16 KEEL_R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define KEEL_R24 KEEL_R16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define KEEL_R32 KEEL_R24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define KEEL_R40 KEEL_R32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define KEEL_R48 KEEL_R40 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define KEEL_R64 KEEL_R48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define KEEL_D32(d) KEEL_EIGHT(d, 0), KEEL_EIGHT(d, 8), KEEL_EIGHT(d, 16), KEEL_EIGHT(d, 24)
+#define KEEL_R80 KEEL_R64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define KEEL_D8(d) KEEL_EIGHT(d, 0)
+#define KEEL_D16(d) KEEL_D8(d), KEEL_EIGHT(d, 8)
+#define KEEL_D24(d) KEEL_D16(d), KEEL_EIGHT(d, 16)
+#define KEEL_D32(d) KEEL_D24(d), KEEL_EIGHT(d, 24)
 #define KEEL_D40(d) KEEL_D32(d), KEEL_EIGHT(d, 32)
 #define KEEL_D48(d) KEEL_D40(d), KEEL_EIGHT(d, 40)
 #define KEEL_D64(d) KEEL_D48(d), KEEL_EIGHT(d, 48), KEEL_EIGHT(d, 56)
+#define KEEL_D80(d) KEEL_D64(d), KEEL_EIGHT(d, 64), KEEL_EIGHT(d, 72)
 #define KEEL_PRODUCTS(T, TYPE)                                                                    \
+  __device__ inline void multiply_add(float (&d)[8], uint64_t rows, uint64_t weight, const T*) {  \
+    KEEL_PRODUCT(16, TYPE, KEEL_R8, "%8", "%9", KEEL_D8(d));                                      \
+  }                                                                                               \
+  __device__ inline void multiply_add(float (&d)[16], uint64_t rows, uint64_t weight, const T*) { \
+    KEEL_PRODUCT(32, TYPE, KEEL_R16, "%16", "%17", KEEL_D16(d));                                  \
+  }                                                                                               \
+  __device__ inline void multiply_add(float (&d)[24], uint64_t rows, uint64_t weight, const T*) { \
+    KEEL_PRODUCT(48, TYPE, KEEL_R24, "%24", "%25", KEEL_D24(d));                                  \
+  }                                                                                               \
   __device__ inline void multiply_add(float (&d)[32], uint64_t rows, uint64_t weight, const T*) { \
     KEEL_PRODUCT(64, TYPE, KEEL_R32, "%32", "%33", KEEL_D32(d));                                  \
   }                                                                                               \
@@ -47,6 +62,9 @@ __device__ inline uint64_t tile_descriptor(const void* begin) {
   }                                                                                               \
   __device__ inline void multiply_add(float (&d)[64], uint64_t rows, uint64_t weight, const T*) { \
     KEEL_PRODUCT(128, TYPE, KEEL_R64, "%64", "%65", KEEL_D64(d));                                 \
+  }                                                                                               \
+  __device__ inline void multiply_add(float (&d)[80], uint64_t rows, uint64_t weight, const T*) { \
+    KEEL_PRODUCT(160, TYPE, KEEL_R80, "%80", "%81", KEEL_D80(d));                                 \
   }
 KEEL_PRODUCTS(__nv_bfloat16, "bf16")
 KEEL_PRODUCTS(__half, "f16")
@@ -54,6 +72,12 @@ KEEL_PRODUCTS(__half, "f16")
 __device__ inline void fence_mma() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void commit_mma() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ inline void wait_for_mma() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+/// Keeps the reads of accumulators after the preceding wait_for_mma().
+template <int N>
+__device__ void keep_after_wait(float (&d)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
 /// Makes this thread's writes to shared memory visible to the tensor cores and to asynchronous copies.
 __device__ inline void fence_shared_memory() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #endif

@@ -2,9 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <tuple>
-#include <utility>
-
 #include "keel/ops/deterministic_linear.h"
 #include "keel/ops/layer_ops.h"
 
@@ -33,9 +30,8 @@ std::vector<Tensor> collect(const std::vector<const Linear*>& layers, Weight Lin
   return tensors;
 }
 
-/// Joins the adapters of layers with the same input: all A below each other, and scale B as blocks of one matrix. The
-/// rank is padded to a multiple of 64, which the GEMM kernel of a GPU needs.
-std::pair<Tensor, Tensor> join_adapters(const std::vector<const Linear*>& layers) {
+/// Joins the adapters of layers with the same input: all A below each other, and scale B as blocks of one matrix.
+AdapterMatrices join_adapters(const std::vector<const Linear*>& layers) {
   int64_t ranks = 0, outputs = 0;
   for (const Linear* layer : layers) {
     if (layer->lora_a.defined()) ranks += layer->lora_a.shape()[0];
@@ -43,7 +39,7 @@ std::pair<Tensor, Tensor> join_adapters(const std::vector<const Linear*>& layers
   }
   const Weight& weight = layers[0]->weight;
   const at::TensorOptions options = weight.value().options();
-  const int64_t padded = (ranks + 63) / 64 * 64;
+  const int64_t padded = gpu::padded_rank(ranks, options);
   Tensor a = at::zeros({padded, weight.shape()[1]}, options), b = at::zeros({outputs, padded}, options);
   int64_t rank = 0, output = 0;
   for (const Linear* layer : layers) {
@@ -91,17 +87,12 @@ FusedLinear::FusedLinear(const std::vector<const Linear*>& layers, const Samplin
   if (options.deterministic || options.pack_weights)
     for (const Linear* layer : layers) layers_.push_back(*layer);
   else
-    std::tie(lora_a_, lora_b_) = join_adapters(layers);
-}
-
-AddedProduct FusedLinear::adapter_product(const Tensor& x) const {
-  if (!lora_a_.defined()) return {};
-  return {linear(x, lora_a_, Tensor()), lora_b_};
+    adapter_ = join_adapters(layers);
 }
 
 Tensor FusedLinear::operator()(const Tensor& input) const {
   const Tensor x = options_.round_input ? options_.round_input(input) : input;
-  if (!options_.pack_weights && !options_.deterministic) return linear(x, weight_, bias_, adapter_product(x));
+  if (!options_.pack_weights && !options_.deterministic) return linear(x, weight_, bias_, adapter_);
   Tensor y = options_.pack_weights ? packed_(x) : deterministic_linear(x, weight_);
   if (bias_.defined()) y.add_(bias_);
   int64_t begin = 0;
@@ -116,7 +107,7 @@ Tensor FusedLinear::operator()(const Tensor& input) const {
 Tensor FusedLinear::gated(Activation activation, const Tensor& input) const {
   if (!options_.pack_weights && !options_.deterministic) {
     const Tensor x = options_.round_input ? options_.round_input(input) : input;
-    return gated_linear(activation, x, weight_, bias_, adapter_product(x));
+    return gated_linear(activation, x, weight_, bias_, adapter_);
   }
   const std::vector<Tensor> both = (*this)(input).chunk(2, 1);
   return keel::gated(activation, both[0], both[1]);

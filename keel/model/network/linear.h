@@ -53,14 +53,11 @@ class FusedLinear {
   Tensor gated(Activation activation, const Tensor& input) const;
 
  private:
-  /// The adapters' part of the outputs: (x A^T) (scale B)^T, where B has a block for each layer.
-  AddedProduct adapter_product(const Tensor& x) const;
-
   SamplingMatmulOptions options_;
   std::vector<Linear> layers_;  // with adapters, if deterministic or pack_weights
   PackedWeight packed_;         // if pack_weights
   Tensor weight_, bias_;        // otherwise
-  Tensor lora_a_, lora_b_;      // of all layers, [ranks, in] and [outputs, ranks], or none
+  AdapterMatrices adapter_;     // of all layers, or none
 };
 
 /// Moves the layers' weights into one tensor, and their biases, so that FusedLinear does not copy them.

@@ -1,6 +1,6 @@
 // Sampling on a GPU in bf16 with the shape of Qwen2.5-0.5B. Measures milliseconds per decode step (with
-// log-probabilities and entropies), the cost of recording top-K tokens, the gain from shared prompts, and tokens per
-// second with mixed lengths of prompts and completions.
+// log-probabilities and entropies), the cost of recording top-K tokens and of truncated sampling, the gain from shared
+// prompts, and tokens per second with mixed lengths of prompts and completions.
 //
 //   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES | mixed [bitwise]]]: SEQUENCES measures only that batch size, for a
 //   profiler; mixed only the mixed lengths; bitwise with rollout.bitwise
@@ -65,13 +65,16 @@ class Measurement {
   }
 
   /// Seconds per step at about this context length, from two runs of different length.
-  double step(int64_t sequences, int64_t context, int64_t top_k) const {
+  double step(int64_t sequences, int64_t context, SamplingRequest request = {}) const {
     constexpr int64_t kShort = 16, kLong = 80;
     const std::vector<Prompt> prompts = prompts_of(sequences, context - (kShort + kLong) / 2, false);
+    const auto seconds_for = [&](int64_t tokens) {
+      request.max_new_tokens = tokens;
+      return seconds(prompts, request);
+    };
     std::vector<double> steps;
     for (int i = 0; i < 5; ++i) {
-      const double short_run = seconds(prompts, {.max_new_tokens = kShort, .seed = 1, .top_k = top_k}),
-                   long_run = seconds(prompts, {.max_new_tokens = kLong, .seed = 1, .top_k = top_k});
+      const double short_run = seconds_for(kShort), long_run = seconds_for(kLong);
       steps.push_back((long_run - short_run) / (kLong - kShort));
     }
     return median(steps);
@@ -130,16 +133,24 @@ int main(int argc, char** argv) {
   constexpr int64_t kContext = 512;
   const std::vector<int64_t> alone_asked = argc > 2 ? std::vector<int64_t>{std::atol(argv[2])} : std::vector<int64_t>{};
   for (const int64_t sequences : alone_asked.empty() ? std::vector<int64_t>{1, 64, 256, 1024} : alone_asked) {
-    const double step = measurement.step(sequences, kContext, 0), floor = measurement.floor(sequences, kContext, speed);
+    const double step = measurement.step(sequences, kContext), floor = measurement.floor(sequences, kContext, speed);
     std::printf("%4ld sequences at context %ld: %6.3f ms per step, %7.0f tokens/s, lower bound %.2f ms (%.0f %%)\n",
                 static_cast<long>(sequences), static_cast<long>(kContext), 1e3 * step,
                 static_cast<double>(sequences) / step, 1e3 * floor, 100 * floor / step);
     std::fflush(stdout);
   }
   if (!alone_asked.empty()) return 0;
-  const double plain = measurement.step(256, kContext, 0), likeliest = measurement.step(256, kContext, 20);
-  std::printf("256 sequences with the 20 likeliest tokens recorded: %.3f ms per step, %+.1f %%\n", 1e3 * likeliest,
-              100 * (likeliest / plain - 1));
+  const double plain = measurement.step(256, kContext);
+  constexpr int64_t kKeptBytes = int64_t{1} << 36;
+  const std::vector<std::pair<const char*, SamplingRequest>> requests = {
+      {"with the 20 likeliest tokens recorded", {.top_k = 20}},
+      {"from the 20 likeliest tokens, recorded as ids", {.filter = {.top_k = 20}, .max_kept_bytes = kKeptBytes}},
+      // The distribution of random weights is flat.
+      {"with top_p 0.95, recorded as bitmaps", {.filter = {.top_p = 0.95}, .max_kept_bytes = kKeptBytes}}};
+  for (const auto& [name, request] : requests) {
+    const double step = measurement.step(256, kContext, request);
+    std::printf("256 sequences %s: %.3f ms per step, %+.1f %%\n", name, 1e3 * step, 100 * (step / plain - 1));
+  }
   const std::vector<Prompt> groups = prompts_of(64, 512, false), alone = prompts_of(1024, 512, true);
   const double shared = measurement.seconds(groups, {.samples_per_prompt = 16, .max_new_tokens = 512}),
                apart = measurement.seconds(alone, {.max_new_tokens = 512});

@@ -25,13 +25,13 @@ struct StudyArguments {
 
 std::string plan_text(const Study& study) {
   const std::vector<StudyRun> runs = plan_runs(study);
-  size_t warm_ups = 0;
+  size_t sft_runs = 0;
   std::vector<std::string> names;
-  for (const StudyRun& run : runs) warm_ups += run.variant.empty() ? 1 : 0;
+  for (const StudyRun& run : runs) sft_runs += run.variant.empty() ? 1 : 0;
   for (const Variant& variant : study.variants) names.push_back(variant.name);
   const uint64_t first = study.options.first_seed, last = first + static_cast<uint64_t>(study.options.seeds) - 1;
   return study.name + ": " + joined(names) + ", seeds " + std::to_string(first) + " to " + std::to_string(last) +
-         "; runs: " + std::to_string(runs.size() - warm_ups) + ", warm-ups: " + std::to_string(warm_ups) +
+         "; runs: " + std::to_string(runs.size() - sft_runs) + ", SFT runs: " + std::to_string(sft_runs) +
          ", at a time: " + std::to_string(study.options.jobs) + ", folder: " + study.options.dir;
 }
 

@@ -88,7 +88,7 @@ class Runner {
   StudyResult run() {
     const std::vector<StudyRun> runs = plan_runs(study_);
     for (const StudyRun& run : runs) prepare(run);
-    queue_missing_warm_ups(runs);
+    queue_missing_sft_runs(runs);
     for (const StudyRun& run : runs)  // after all runs were accepted
       if (outcomes_.contains(run.name)) remove_checkpoints(run);
     total_ = waiting_.size();
@@ -127,15 +127,15 @@ class Runner {
   };
 
   /// Returns the text of a run's configuration file. A comment at the top has a hash of what the settings do not
-  /// contain: the warm-up that the run starts from, and the contents of files that the settings name.
+  /// contain: the SFT run that it starts from, and the contents of files that the settings name.
   std::string config_text(const StudyRun& run) {
     Json dependencies = Json::object();
-    if (!run.warm_up.empty()) dependencies["warm_up"] = texts_.at(run.warm_up);
+    if (!run.sft_run.empty()) dependencies["sft_run"] = texts_.at(run.sft_run);
     ConfigTree tree;
     tree.value = run.config;
     std::vector<std::string> notes;
     Config config = load_config(tree, notes);
-    if (!run.warm_up.empty()) config.model.path.clear();
+    if (!run.sft_run.empty()) config.model.path.clear();
     dependencies["files"] = files_.hash_files(std::move(config));
     return "# with " + sha256_hex(dependencies.dump()) + "\n" + yaml_document(run.config);
   }
@@ -158,7 +158,7 @@ class Runner {
     if (is_changed && old_runs_ == OldRuns::kKept) {
       require_not_moved(file, run);
       fail(ExitCode::kBadConfiguration, "study.dir: ", study_.options.dir, " has the run ", run.name,
-           " with other settings, another warm-up, or changed data, reward or model files (", file.string(),
+           " with other settings, another SFT run, or changed data, reward or model files (", file.string(),
            "); choose another study.dir, or repeat such runs with --overwrite");
     }
     if (is_changed) {  // removed before writing, so that an interruption leaves no old run with the new configuration
@@ -169,7 +169,7 @@ class Runner {
     if (!read_outcome(run)) waiting_.push_back(run);
   }
 
-  /// Removes the checkpoints of a finished run if configured. Those of a warm-up stay, since runs start from them.
+  /// Removes the checkpoints of a finished run if configured. Those of an SFT run stay, since runs start from them.
   void remove_checkpoints(const StudyRun& run) const {
     if (run.variant.empty() || study_.options.keep_checkpoints) return;
     const std::filesystem::path folder = folder_.run(run.name);
@@ -180,10 +180,10 @@ class Runner {
                        "checkpoints; remove them yourself if they are not needed");
   }
 
-  /// Queues finished warm-ups whose folders were removed but that waiting runs start from.
-  void queue_missing_warm_ups(const std::vector<StudyRun>& runs) {
+  /// Queues finished SFT runs whose folders were removed but that waiting runs start from.
+  void queue_missing_sft_runs(const std::vector<StudyRun>& runs) {
     std::set<std::string> needed;
-    for (const StudyRun& run : waiting_) needed.insert(run.warm_up);
+    for (const StudyRun& run : waiting_) needed.insert(run.sft_run);
     for (const StudyRun& run : runs)
       if (needed.contains(run.name) && outcomes_.contains(run.name) && !path_exists(folder_.run(run.name))) {
         outcomes_.erase(run.name);
@@ -252,9 +252,9 @@ class Runner {
   void start_ready_runs() {
     for (auto next = waiting_.begin();
          next != waiting_.end() && static_cast<int64_t>(running_.size()) < study_.options.jobs;) {
-      if (!next->warm_up.empty() && result_.failures.contains(next->warm_up)) {
-        fail_run(*next, "its warm-up " + next->warm_up + " failed");
-      } else if (next->warm_up.empty() || outcomes_.contains(next->warm_up)) {
+      if (!next->sft_run.empty() && result_.failures.contains(next->sft_run)) {
+        fail_run(*next, "its SFT run " + next->sft_run + " failed");
+      } else if (next->sft_run.empty() || outcomes_.contains(next->sft_run)) {
         start_run(*next);
       } else {
         ++next;
@@ -316,7 +316,7 @@ class Runner {
     } catch (const Error& error) {
       return fail_run(run, error.what());
     }
-    (run.variant.empty() ? warm_up_times_ : run_times_).add(steady_seconds() - ended.start_seconds);
+    (run.variant.empty() ? sft_times_ : run_times_).add(steady_seconds() - ended.start_seconds);
     ++finished_;
     remove_checkpoints(run);
   }
@@ -344,9 +344,9 @@ class Runner {
     console_.progress(text);
   }
 
-  /// Estimates a duration from finished runs, or for a warm-up from finished warm-ups.
+  /// Estimates a duration from finished runs, or for an SFT run from finished SFT runs.
   double expected_seconds(const StudyRun& run) const {
-    const Times& times = run.variant.empty() && warm_up_times_.count > 0 ? warm_up_times_ : run_times_;
+    const Times& times = run.variant.empty() && sft_times_.count > 0 ? sft_times_ : run_times_;
     return times.seconds / static_cast<double>(times.count);
   }
 
@@ -370,7 +370,7 @@ class Runner {
   std::map<std::string, Outcome> outcomes_;   // of finished runs
   StudyResult result_;
   size_t total_ = 0, finished_ = 0;
-  Times warm_up_times_, run_times_;
+  Times sft_times_, run_times_;
   std::string last_progress_;
 };
 

@@ -16,9 +16,9 @@
 namespace keel {
 namespace {
 
-constexpr const char* kWarmUp = "warm-up";
+constexpr const char* kSftRun = "sft";
 constexpr std::array kSections = {"study", "base", "sizes", "variants"};
-// Sections that do not affect a warm-up: variants that differ only in these share it.
+// Sections that do not affect an SFT run: variants that differ only in these share it.
 constexpr std::array kRlSections = {"objective", "rollout", "reward", "reference",  "critic",
                                     "train",     "eval",    "record", "checkpoint", "health"};
 
@@ -74,9 +74,9 @@ void check_names(const ConfigTree& tree) {
   }
   constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-";
   for (const auto& [name, settings] : section(tree, "variants").items()) {
-    if (name == kWarmUp || name.starts_with(std::string(kWarmUp) + "-"))
+    if (name == kSftRun || name.starts_with(std::string(kSftRun) + "-"))
       fail(ExitCode::kBadConfiguration, location_of(tree, "variants." + name), ": variants.", name,
-           ": this name is reserved for warm-up runs; choose another");
+           ": this name is reserved for SFT runs; choose another");
     if (name.empty() || name.find_first_not_of(kNameCharacters) != std::string::npos || name[0] == '-')
       fail(ExitCode::kBadConfiguration, location_of(tree, "variants." + name), ": variants.", name,
            ": expected letters, digits, and _ + - after the first character, since it names a folder");
@@ -128,13 +128,13 @@ void check_measures(const ConfigTree& tree, const StudyOptions& options) {
 }
 
 /// Returns whether the runs begin with supervised updates on the task.
-bool has_warm_up(const Json& config) {
+bool has_sft(const Json& config) {
   const auto sft = config.find("sft");
   if (sft == config.end() || !sft->is_object()) return false;
   return sft->value("steps", Json(0)) != 0 && sft->value("files", Json::array()).empty();
 }
 
-Json warm_up_config(Json config) {
+Json sft_config(Json config) {
   for (const char* section : kRlSections) config.erase(section);
   config["train"]["steps"] = 0;
   config["eval"]["prompts"] = 0;
@@ -239,30 +239,30 @@ std::vector<StudyRun> plan_runs(const Study& study) {
   std::vector<StudyRun> runs;
   for (int64_t i = 0; i < study.options.seeds; ++i) {
     const uint64_t seed = study.options.first_seed + static_cast<uint64_t>(i);
-    const auto add = [&](std::string name, const std::string& variant, Json config, std::string warm_up) {
+    const auto add = [&](std::string name, const std::string& variant, Json config, std::string sft_run) {
       config["run"]["dir"] = (folder / "runs" / name).string();
       config["run"]["seed"] = seed;
-      runs.push_back({std::move(name), variant, seed, std::move(config), std::move(warm_up)});
+      runs.push_back({std::move(name), variant, seed, std::move(config), std::move(sft_run)});
     };
-    std::vector<std::pair<Json, std::string>> warm_ups;  // of this seed: configuration and run name
+    std::vector<std::pair<Json, std::string>> sft_runs;  // of this seed: configuration and run name
     for (const Variant& variant : study.variants) {
       const std::string suffix = "-" + std::to_string(seed);
       Json config = variant.tree.value;
-      std::string warm_up;
-      if (has_warm_up(config)) {
-        const Json warm_up_settings = warm_up_config(config);
-        const auto found = std::ranges::find(warm_ups, warm_up_settings, &std::pair<Json, std::string>::first);
-        if (found == warm_ups.end()) {
-          warm_up = (warm_ups.empty() ? kWarmUp : std::string(kWarmUp) + "-" + variant.name) + suffix;
-          warm_ups.emplace_back(warm_up_settings, warm_up);
-          add(warm_up, "", warm_up_settings, "");
+      std::string sft_run;
+      if (has_sft(config)) {
+        const Json sft_settings = sft_config(config);
+        const auto found = std::ranges::find(sft_runs, sft_settings, &std::pair<Json, std::string>::first);
+        if (found == sft_runs.end()) {
+          sft_run = (sft_runs.empty() ? kSftRun : std::string(kSftRun) + "-" + variant.name) + suffix;
+          sft_runs.emplace_back(sft_settings, sft_run);
+          add(sft_run, "", sft_settings, "");
         } else {
-          warm_up = found->second;
+          sft_run = found->second;
         }
         config.erase("sft");
-        config["model"] = Json{{"path", (folder / "runs" / warm_up).string()}};
+        config["model"] = Json{{"path", (folder / "runs" / sft_run).string()}};
       }
-      add(variant.name + suffix, variant.name, std::move(config), warm_up);
+      add(variant.name + suffix, variant.name, std::move(config), sft_run);
     }
   }
   return runs;

@@ -57,14 +57,14 @@ std::vector<std::string> check_variants(const Study& study);
 /// One process of a study, with the configuration for `keel train`.
 struct StudyRun {
   std::string name;     // "dppo_tv-3"
-  std::string variant;  // empty for a warm-up (supervised) run
+  std::string variant;  // empty for an SFT run
   uint64_t seed = 0;
   Json config;
-  std::string warm_up = {};  // the run to start from, or empty
+  std::string sft_run = {};  // the run to start from, or empty
 };
 
-/// Returns the runs of a study in their order. For each seed, the supervised warm-up comes first; variants with the
-/// same warm-up settings share it.
+/// Returns the runs of a study in their order. For each seed, the SFT run comes first; variants with the same
+/// SFT settings share it.
 std::vector<StudyRun> plan_runs(const Study& study);
 
 }  // namespace keel

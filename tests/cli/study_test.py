@@ -86,11 +86,11 @@ class StudyTest(unittest.TestCase):
             else:
                 self.assertEqual(cells[4:], ["-", "-"])
         # Both variants of a seed started from the same network, which was trained once.
-        self.assertEqual(sorted(path.name for path in (out / "runs").glob("warm-up*")), ["warm-up-0", "warm-up-1"])
+        self.assertEqual(sorted(path.name for path in (out / "runs").glob("sft*")), ["sft-0", "sft-1"])
         before = {row["variant"]: row["eval_before"] for row in rows if row["seed"] == "0"}
         self.assertEqual(before["dppo_tv"], before["grpo"])
         config = yaml.safe_load((out / "configs" / "grpo-1.yaml").read_text())
-        self.assertEqual(config["model"], {"path": str(out / "runs" / "warm-up-1")})
+        self.assertEqual(config["model"], {"path": str(out / "runs" / "sft-1")})
         self.assertNotIn("sft", config)
         # The page has a named panel per variant; a file of its own has the same figure.
         curves = (out / "curves.svg").read_text()
@@ -203,7 +203,7 @@ class StudyTest(unittest.TestCase):
             self.assertEqual((self.folder / folder / "runs.csv").read_text(), kept)
             runs = sorted((self.folder / folder / "runs").iterdir())
             with_networks = [run.name for run in runs if (run / "checkpoints").exists()]
-            self.assertEqual(with_networks, [run.name for run in runs if run.name.startswith("warm-up")])
+            self.assertEqual(with_networks, [run.name for run in runs if run.name.startswith("sft")])
             self.assertGreater(len(runs), len(with_networks))
 
     def test_checkpoints_outside_the_study_folder_stay(self):
@@ -240,7 +240,7 @@ class StudyTest(unittest.TestCase):
         self.assertEqual(len(self.rows()), 2)
         self.assertIn("study.dir", self.run_study("base.run.dir=elsewhere", code=2).stderr)  # an override is an error
 
-    def test_changed_warm_ups_and_reward_files_need_overwrite(self):
+    def test_changed_sft_runs_and_reward_files_need_overwrite(self):
         self.study["study"]["seeds"] = 1
         reward = self.folder / "own.py"
         reward.write_text("def own(completions, **columns):\n    return [1.0] * len(completions)\n")
@@ -249,7 +249,7 @@ class StudyTest(unittest.TestCase):
         self.assertEqual({row["final"] for row in self.rows()}, {"1"})
         # Another SFT: the runs that start from it are repeated.
         entropy = [row["policy/entropy"] for row in self.rows()]
-        self.assertIn("another warm-up", self.run_study("base.sft.steps=12", code=2).stderr)
+        self.assertIn("another SFT run", self.run_study("base.sft.steps=12", code=2).stderr)
         self.run_study("base.sft.steps=12", "--overwrite")
         self.assertNotEqual([row["policy/entropy"] for row in self.rows()], entropy)
         # A reward function with the same name and other code.
@@ -410,7 +410,7 @@ class StudyTest(unittest.TestCase):
         file = self.folder / "small.yaml"
         file.write_text(yaml.safe_dump(self.study, sort_keys=False))
         process = start(self.folder / "said.txt", "study", str(file))
-        wait_for(process, lambda: (self.folder / "out" / "logs" / "warm-up-0.txt").exists())
+        wait_for(process, lambda: (self.folder / "out" / "logs" / "sft-0.txt").exists())
         self.assertIn("another process runs a study", keel("study", str(file)).stderr)
         self.assertEqual(process.wait(HANG), 0)
 
@@ -444,7 +444,7 @@ class StudyTest(unittest.TestCase):
         for again in ("grpo vs dppo_tv", "dppo_tv vs grpo"):
             refused(lambda s: s["study"].update(comparisons=["grpo vs dppo_tv", again]), "study.comparisons", "twice")
         refused(lambda s: s["variants"].update({"up/above": {}}), "folder")
-        refused(lambda s: s["variants"].update({"warm-up": {}}), "choose another")
+        refused(lambda s: s["variants"].update({"sft": {}}), "choose another")
         refused(lambda s: s["base"]["run"].update(seed=3), "run.seed", "study.first_seed")
         refused(lambda s: s["study"].update(measures=["final"]), "study.measures")
         refused(lambda s: s["base"]["train"].update(steps=0), "no RL")

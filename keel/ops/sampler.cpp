@@ -9,6 +9,7 @@
 
 #include "keel/kernels/active_sequences.h"
 #include "keel/kernels/cpu/sample.h"
+#include "keel/kernels/cpu/top_p.h"
 #include "keel/kernels/cuda/sample.h"
 #include "keel/kernels/cuda/top_p.h"
 #include "keel/ops/next_token_distribution.h"
@@ -89,18 +90,17 @@ Tensor apply_top_k(const Tensor& logits, int64_t k) {
 
 Tensor apply_top_p(const Tensor& logits, double temperature, double top_p) {
   if (top_p >= 1) return logits;
-  if (logits.is_cuda()) {
-    const Tensor from = logits.contiguous(), kept = at::empty_like(from);
-    launch_on_cuda(logits, "top-p", [&](auto stream) {
-      return cuda::keep_top_p(from.const_data_ptr<float>(), from.size(0), from.size(1), 1 / temperature, top_p,
-                              kept.mutable_data_ptr<float>(), stream);
-    });
-    return kept;
-  }
-  const auto [sorted, order] = at::sort(logits.to(at::kDouble), /*stable=*/true, /*dim=*/-1, /*descending=*/true);
-  const Tensor probabilities = at::softmax(sorted / temperature, -1);
-  const Tensor outside = (probabilities.cumsum(-1) - probabilities).ge(top_p);  // more likely tokens reach top_p
-  return logits.masked_fill(at::zeros_like(outside).scatter(-1, order, outside), kExcluded);
+  const Tensor from = logits.contiguous(), kept = at::empty_like(from);
+  const int64_t vocab = from.size(1);
+  const float* const source = from.const_data_ptr<float>();
+  float* const to = kept.mutable_data_ptr<float>();
+  run_row_kernel(
+      from, "top-p",
+      [&](auto stream) { return cuda::keep_top_p(source, from.size(0), vocab, 1 / temperature, top_p, to, stream); },
+      [&](int64_t begin, int64_t count) {
+        cpu::keep_top_p(source + begin * vocab, count, vocab, 1 / temperature, top_p, to + begin * vocab);
+      });
+  return kept;
 }
 
 Tensor apply_min_p(const Tensor& logits, double temperature, double min_p) {

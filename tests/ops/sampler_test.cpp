@@ -283,6 +283,27 @@ TEST(TopP, KeepsTheSmallestSetOfMostLikelyTokens) {
   }
 }
 
+TEST(TopP, KeepsTheNucleusOfALargeVocabularyWithTies) {
+  // Rounded logits, most of which many tokens share, so that the set ends among tokens of one logit.
+  const Tensor logits = at::cat({random_normal({3, 20'000}, 5) * 3, at::zeros({1, 20'000})}).mul(4).round().div(4);
+  for (const double temperature : {0.5, 1.0, 2.0})
+    for (const double top_p : {0.1, 0.9, 0.999}) {
+      const Tensor kept = filter_logits(logits, temperature, {.top_p = top_p}).isfinite();
+      const Tensor p = at::softmax(logits.to(at::kDouble) / temperature, 1);
+      const auto [sorted, order] = at::sort(p, /*stable=*/true, 1, /*descending=*/true);
+      const Tensor before = sorted.cumsum(1) - sorted;  // the probability of more likely tokens
+      const Tensor wrong = kept.gather(1, order).ne(before < top_p).logical_and((before - top_p).abs() > 1e-9);
+      EXPECT_FALSE(wrong.any().item<bool>()) << temperature << " " << top_p;
+    }
+}
+
+TEST(TopP, LeavesRowsWithNaNAsTheyAre) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor kept = filter_logits(at::tensor({1.0f, nan, 0.0f, 3.0f}).unsqueeze(0), 1, {.top_p = 0.5});
+  EXPECT_EQ(to_vector(kept.isnan()[0]), (std::vector<double>{0, 1, 0, 0}));
+  EXPECT_EQ(kept[0][2].item<float>(), 0);
+}
+
 TEST(TopP, KeepsLowerIdsFirstAndReturnsTheInputIfNothingIsCut) {
   const Tensor equal = at::zeros({1, 4});
   EXPECT_EQ(to_vector(filter_logits(equal, 1, {.top_p = 0.5}).isinf()[0]), (std::vector<double>{0, 0, 1, 1}));

@@ -16,7 +16,7 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 struct Candidate {
   float logit;
   int64_t token;
-  /// Whether the other one is more likely.
+  /// Returns whether the other candidate is more likely.
   bool operator<(const Candidate& other) const {
     return logit != other.logit ? logit < other.logit : token > other.token;
   }
@@ -46,8 +46,8 @@ KEEL_CPU_KERNEL double sum_below(const float* row, int64_t vocab, float bound, f
 
 void keep_top_p(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature, double top_p,
                 float* kept) {
-  // All tokens together that are less likely than (1 - top_p) / vocab have less than 1 - top_p, so none is inside. This
-  // bound is relative to the most likely token, and lower than that, because the sum over all tokens is above 1.
+  // Tokens below the probability (1 - top_p) / vocab sum to less than 1 - top_p, so none of them is inside. Terms are
+  // relative to the largest logit and sum to at least 1, so a term below this bound has a probability below it.
   const double min_gap = std::log((1 - top_p) / static_cast<double>(vocab)) / inverse_temperature;
   std::vector<Candidate> candidates;
   for (int64_t i = 0; i < rows; ++i, logits += vocab, kept += vocab) {

@@ -206,7 +206,8 @@ void add_generation_options(Command& command, GenerationArguments& arguments) {
       .between(1, 1 << 27);
   command.option("--seed", arguments.seed, "Sampling seed, an integer from 0 (default: random, printed)")
       .check(whole_number());
-  require_one_of(command.option("--device", arguments.device, "auto: the GPU if this build can use one, else the CPU"),
+  require_one_of(command.option("--device", arguments.device,
+                                "auto: the GPU if this build can use one, else the CPU (default: auto)"),
                  {"auto", "cpu", "cuda"});
   require_one_of(command.option("--precision", arguments.precision,
                                 "Compute dtype of the network; auto: bf16 on a GPU, float32 on a CPU"),

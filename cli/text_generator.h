@@ -17,7 +17,7 @@ namespace keel::cli {
 
 /// The options that `keel generate` and `keel chat` share.
 struct GenerationArguments {
-  std::string model, adapter, device = "cpu", precision = "auto";
+  std::string model, adapter, device = "auto", precision = "auto";
   std::string date;  // that chat templates show, YYYY-MM-DD
   std::optional<std::string> system = {};
   std::optional<std::vector<std::string>> chat_template_kwargs = {};

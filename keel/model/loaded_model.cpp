@@ -89,12 +89,11 @@ LoadedModel load_folder(const std::filesystem::path& path, at::Device device, co
       weights != nullptr ? *weights : safetensors_weights(path));
 }
 
-LoadedModel load_with_random_weights(const std::string& name, uint64_t seed, at::Device device) {
-  const MakeNetwork make = [&](const ModelConfig& config, const WeightSource&) {
-    return ModelWeights::random(config, seed, device);
-  };
+LoadedModel load_with_new_weights(const std::string& name,
+                                  const std::function<ModelWeights(const ModelConfig& config)>& make) {
+  const MakeNetwork make_network = [&](const ModelConfig& config, const WeightSource&) { return make(config); };
   const std::filesystem::path path = locate_model(name);
-  return is_gguf(path, name) ? from_gguf(path, make) : from_folder(path, make, {});
+  return is_gguf(path, name) ? from_gguf(path, make_network) : from_folder(path, make_network, {});
 }
 
 ModelConfig load_model_config(const std::string& name) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ctime>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,9 @@ struct LoadedModel {
 /// Loads a Hugging Face folder, a GGUF file, or `owner/name` from the local Hugging Face cache.
 LoadedModel load_model(const std::string& name, at::Device device);
 
-/// Loads only the architecture and the tokenizer, and initialises random weights.
-LoadedModel load_with_random_weights(const std::string& name, uint64_t seed, at::Device device);
+/// Loads only the architecture and the tokenizer; `make` returns the weights.
+LoadedModel load_with_new_weights(const std::string& name,
+                                  const std::function<ModelWeights(const ModelConfig& config)>& make);
 
 /// Loads a Hugging Face folder, with the weights of `weights` if given.
 LoadedModel load_folder(const std::filesystem::path& path, at::Device device, const WeightSource* weights = nullptr);

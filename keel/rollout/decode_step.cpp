@@ -116,7 +116,7 @@ DecodeStep::Outputs DecodeStep::compute(int64_t batch_size) const {
   return result;
 }
 
-/// Prefill runs before the first capture, so that all lazy initialisation of the device is done.
+/// Prefill runs before the first capture, so that kernels are loaded.
 DecodeStep::CapturedStep& DecodeStep::graph_for(int64_t batch_size) {
   const auto found = graphs_.find(batch_size);
   if (found != graphs_.end()) return found->second;

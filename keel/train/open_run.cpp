@@ -90,9 +90,6 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   require_memory_for_weights({config, shape, type, device});
   LoadedModel policy = load_starting_model(config, device);
   TrainState state{.phase = config.sft.has_steps() ? Phase::kSft : Phase::kRl};
-  if (config.lora.used() || !config.model.path.empty()) state.base_checksum = base_checksum(policy.model);
-  add_starting_adapter(policy, config);
-  MasterWeights masters = policy.model.set_compute_type(type);
   PromptSources prompt_sources = PromptSources::for_run(config, policy);
   Demonstrations demonstrations(config, policy);
   if (config.has_rl()) require_best_metric(config, prompt_sources);
@@ -105,6 +102,9 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   const RunSizes sizes = run_sizes(config, shape, type, device, prompt_sources, demonstrations);
   require_resource(memory_resource(sizes, estimate_run_memory(sizes)), console);
   require_resource(disk_resource(sizes, saved_type(policy)), console);
+  if (config.lora.used() || !config.model.path.empty()) state.base_checksum = base_checksum(policy.model);
+  add_starting_adapter(policy, config);
+  MasterWeights masters = policy.model.set_compute_type(type);
   throw_if_stopped();
   wait_for_saving();
   const std::string id = new_run_id();

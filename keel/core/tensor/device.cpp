@@ -111,6 +111,14 @@ bool has_gpu() {
 #endif
 }
 
+bool is_gpu_build() {
+#ifdef KEEL_HAS_CUDA
+  return true;
+#else
+  return false;
+#endif
+}
+
 at::Device open_device(const std::string& name, const std::string& setting) {
   keep_freed_memory();
   disable_profiler_files();

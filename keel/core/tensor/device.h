@@ -11,6 +11,9 @@ namespace keel {
 /// Returns whether this build can use a GPU of this machine.
 bool has_gpu();
 
+/// Returns whether this build was made for GPUs.
+bool is_gpu_build();
+
 /// Opens the device "cpu", "cuda" or "auto": the GPU if there is one that this build can use, else the CPU. Throws an
 /// Error (exit code 2) that names `setting` if this build or machine does not have the device.
 at::Device open_device(const std::string& name, const std::string& setting = "run.device");

@@ -121,6 +121,15 @@ ModelWeights ModelWeights::random(const ModelConfig& config, uint64_t seed, at::
   return model;
 }
 
+ModelWeights ModelWeights::zeros(const ModelConfig& config) {
+  ModelWeights model(config);
+  model.visit([&](const std::string&, Weight& weight, const std::vector<int64_t>& shape) {
+    weight = Weight(at::zeros({1}).expand(shape));
+  });
+  model.list_weights();
+  return model;
+}
+
 ModelWeights ModelWeights::load(const ModelConfig& config, const WeightSource& source, at::Device device) {
   std::map<std::string, std::vector<int64_t>> unused = source.shapes;
   ModelWeights model(config);

@@ -36,6 +36,9 @@ class ModelWeights {
   static ModelWeights random(const ModelConfig& config, uint64_t seed, at::Device device,
                              at::ScalarType type = at::kFloat);
 
+  /// Weights of zeros on the CPU, which take no memory: for code that needs only names and shapes.
+  static ModelWeights zeros(const ModelConfig& config);
+
   /// Loads the weights by their checkpoint names. Fails (exit code 3) for missing, extra and misshapen tensors.
   static ModelWeights load(const ModelConfig& config, const WeightSource& source, at::Device device);
 

@@ -39,11 +39,11 @@ LoadedModel load_starting_model(const Config& config, at::Device device) {
   check_model_and_data(config);
   const std::string path = model_path(config);
   LoadedModel start = [&] {
-    if (config.model.random_weights) return load_with_random_weights(path, config.run.seed, device);
+    const auto random = [&](const ModelConfig& shape) { return ModelWeights::random(shape, config.run.seed, device); };
+    if (config.model.random_weights) return load_with_new_weights(path, random);
     if (!path.empty()) return load_verified_model(path, device);
     Tokenizer tokenizer = make_task(config.task)->tokenizer();
-    ModelWeights model = ModelWeights::random(starting_model_config(config), config.run.seed, device);
-    return LoadedModel{.model = std::move(model), .tokenizer = std::move(tokenizer)};
+    return LoadedModel{.model = random(starting_model_config(config)), .tokenizer = std::move(tokenizer)};
   }();
   if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
   return start;
@@ -51,11 +51,16 @@ LoadedModel load_starting_model(const Config& config, at::Device device) {
 
 at::Device open_run_device(RunOptions& run, Console& console, bool resumes) {
   const bool prefers_cpu = run.device == "cpu" && !resumes;
-  if (run.device == "auto") run.device = has_gpu() ? "cuda" : "cpu";
+  const bool chooses = run.device == "auto";
+  if (chooses) run.device = has_gpu() ? "cuda" : "cpu";
   use_threads(run.threads);
   use_deterministic_reductions(run.deterministic && run.device != "cpu");
   const at::Device device = open_device(run.device);
   console.line("device: " + describe_device(device));
+  if (chooses && run.device == "cpu" && is_gpu_build())
+    console.warning(
+        "this build can use a GPU, but CUDA finds none, so the run uses the CPU. Fix: check nvidia-smi and "
+        "CUDA_VISIBLE_DEVICES, or set run.device=cpu");
   if (prefers_cpu && has_gpu())
     console.warning("run.device is cpu, but this machine has a GPU: " + describe_device({at::kCUDA, 0}) +
                     ". run.device=cuda is many times faster");
@@ -70,7 +75,8 @@ at::ScalarType resolve_precision(RunOptions& run, at::Device device) {
 
 LoadedModel starting_model_without_weights(const Config& config) {
   const std::filesystem::path path = locate_model(model_path(config));
-  if (!is_folder(path) || config.model.random_weights) return load_starting_model(config, at::kCPU);
+  if (config.model.random_weights) return load_with_new_weights(path, ModelWeights::zeros);
+  if (!is_folder(path)) return load_starting_model(config, at::kCPU);
   WeightSource zeros = safetensors_weights(path);
   zeros.read = [shapes = zeros.shapes](const std::string& name) { return at::zeros({1}).expand(shapes.at(name)); };
   return load_folder(path, at::kCPU, &zeros);

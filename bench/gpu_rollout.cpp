@@ -2,8 +2,9 @@
 // log-probabilities and entropies), the cost of recording top-K tokens and of truncated sampling, the gain from shared
 // prompts, and tokens per second with mixed lengths of prompts and completions.
 //
-//   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES | mixed [bitwise]]]: SEQUENCES measures only that batch size, for a
-//   profiler; mixed only the mixed lengths; bitwise with rollout.bitwise
+//   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES | mixed | filters [bitwise]]]: SEQUENCES measures only that batch
+//   size, for a profiler; mixed only the mixed lengths; filters only recorded tokens and truncated sampling; bitwise
+//   with rollout.bitwise
 //
 // The lower bound of a step is the time to read the weights and the KV cache at copy bandwidth.
 
@@ -16,11 +17,14 @@
 #include "bench/machine_speed.h"
 #include "bench/mixed_lengths.h"
 #include "keel/core/tensor/device.h"
+#include "keel/ops/sampler.h"
 #include "keel/rollout/engine.h"
 
 namespace {
 
 using namespace keel;
+
+constexpr int64_t kContext = 512;
 
 /// Prompts of `tokens` tokens, all different or all equal.
 std::vector<Prompt> prompts_of(int64_t count, int64_t tokens, bool alike) {
@@ -113,6 +117,35 @@ void print_mixed(const Measurement& measurement) {
       time, first, 133'966 / time);
 }
 
+/// Prints the cost of recording top-K tokens and of truncated sampling, and of the filters alone.
+void print_filters(const Measurement& measurement, int64_t vocab, at::Device device) {
+  const double plain = measurement.step(256, kContext);
+  constexpr int64_t kKeptBytes = int64_t{1} << 36;
+  const std::vector<std::pair<const char*, SamplingRequest>> requests = {
+      {"with the 20 likeliest tokens recorded", {.top_k = 20}},
+      {"from the 20 likeliest tokens, recorded as ids", {.filter = {.top_k = 20}, .max_kept_bytes = kKeptBytes}},
+      // The distribution of random weights is flat.
+      {"with top_p 0.95, recorded as bitmaps", {.filter = {.top_p = 0.95}, .max_kept_bytes = kKeptBytes}}};
+  for (const auto& [name, request] : requests) {
+    const double step = measurement.step(256, kContext, request);
+    std::printf("256 sequences %s: %.3f ms per step, %+.1f %%\n", name, 1e3 * step, 100 * (step / plain - 1));
+  }
+  for (const double spread : {1.0, 4.0}) {
+    const Tensor logits = at::randn({256, vocab}, at::TensorOptions(at::kFloat).device(device)) * spread;
+    for (const auto& [name, filter] :
+         {std::pair<const char*, SamplingFilter>{"top_k 20", {.top_k = 20}}, {"top_p 0.95", {.top_p = 0.95}}}) {
+      std::vector<double> seconds;
+      for (int i = 0; i < 9; ++i)
+        seconds.push_back(seconds_of([&, &kept = filter] {
+          filter_logits(logits, 1, kept);
+          synchronize(device);
+        }));
+      std::printf("%s alone, 256 rows of logits with standard deviation %.0f: %.3f ms\n", name, spread,
+                  1e3 * median(seconds));
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -130,7 +163,10 @@ int main(int argc, char** argv) {
     print_mixed(measurement);
     return 0;
   }
-  constexpr int64_t kContext = 512;
+  if (argc > 2 && std::string(argv[2]) == "filters") {
+    print_filters(measurement, bench_shape(shape).vocab_size, device);
+    return 0;
+  }
   const std::vector<int64_t> alone_asked = argc > 2 ? std::vector<int64_t>{std::atol(argv[2])} : std::vector<int64_t>{};
   for (const int64_t sequences : alone_asked.empty() ? std::vector<int64_t>{1, 64, 256, 1024} : alone_asked) {
     const double step = measurement.step(sequences, kContext), floor = measurement.floor(sequences, kContext, speed);
@@ -140,17 +176,7 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
   }
   if (!alone_asked.empty()) return 0;
-  const double plain = measurement.step(256, kContext);
-  constexpr int64_t kKeptBytes = int64_t{1} << 36;
-  const std::vector<std::pair<const char*, SamplingRequest>> requests = {
-      {"with the 20 likeliest tokens recorded", {.top_k = 20}},
-      {"from the 20 likeliest tokens, recorded as ids", {.filter = {.top_k = 20}, .max_kept_bytes = kKeptBytes}},
-      // The distribution of random weights is flat.
-      {"with top_p 0.95, recorded as bitmaps", {.filter = {.top_p = 0.95}, .max_kept_bytes = kKeptBytes}}};
-  for (const auto& [name, request] : requests) {
-    const double step = measurement.step(256, kContext, request);
-    std::printf("256 sequences %s: %.3f ms per step, %+.1f %%\n", name, 1e3 * step, 100 * (step / plain - 1));
-  }
+  print_filters(measurement, bench_shape(shape).vocab_size, device);
   const std::vector<Prompt> groups = prompts_of(64, 512, false), alone = prompts_of(1024, 512, true);
   const double shared = measurement.seconds(groups, {.samples_per_prompt = 16, .max_new_tokens = 512}),
                apart = measurement.seconds(alone, {.max_new_tokens = 512});

@@ -10,8 +10,8 @@
 #include "keel/kernels/active_sequences.h"
 #include "keel/kernels/cpu/sample.h"
 #include "keel/kernels/cpu/top_p.h"
+#include "keel/kernels/cuda/filters.h"
 #include "keel/kernels/cuda/sample.h"
-#include "keel/kernels/cuda/top_p.h"
 #include "keel/ops/next_token_distribution.h"
 #include "keel/ops/parallel_rows.h"
 
@@ -84,6 +84,14 @@ constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
 Tensor apply_top_k(const Tensor& logits, int64_t k) {
   if (k == 0 || k >= logits.size(-1)) return logits;
+  if (logits.is_cuda()) {
+    const Tensor from = logits.contiguous(), kept = at::empty_like(from);
+    launch_on_cuda(from, "top-k", [&](auto stream) {
+      return cuda::keep_top_k(from.const_data_ptr<float>(), from.size(0), from.size(1), k,
+                              kept.mutable_data_ptr<float>(), stream);
+    });
+    return kept;
+  }
   const Tensor kth = std::get<0>(logits.topk(k, -1)).narrow(-1, k - 1, 1);
   return logits.masked_fill(logits < kth, kExcluded);
 }

@@ -137,9 +137,10 @@ TEST_P(GpuKernels, SkinnyGemmWithAnAdapter) {
         const Tensor want = biased.narrow(0, 0, rows);
         EXPECT_LT(error(linear(x, weight, bias, adapter), want), 2 * tolerance(GetParam())) << name;
         const std::vector<Tensor> both = want.to(at::kFloat).to(GetParam()).to(cuda_).chunk(2, 1);
+        const double factor = out > 8 ? 4 : 8;  // the errors of few products do not average out
         EXPECT_LT(error(gated_linear(Activation::kSilu, x, weight, bias, adapter),
                         wide(gated(Activation::kSilu, both[0], both[1]))),
-                  4 * tolerance(GetParam()))
+                  factor * tolerance(GetParam()))
             << name;
       }
     }

@@ -15,7 +15,7 @@ namespace {
 TEST(TruncatedSampling, KeepsTheCpusTokens) {
   const at::Device cuda = open_device("cuda");
   for (const int64_t vocab : {1, 2, 33, 1023, 4099, 49152}) {
-    const Tensor logits = random_normal({40, vocab}, 1) * 3, tied = (logits * 2).round() + 0.0;
+    const Tensor logits = random_normal({40, vocab}, 1) * 3, tied = (logits * 2).round();  // with -0 and 0
     logits[3].fill_(-INFINITY)[0] = 1;
     for (const Tensor& each : {logits, tied})
       for (const double temperature : {0.6, 1.0, 2.0})

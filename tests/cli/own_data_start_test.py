@@ -4,6 +4,7 @@ import bz2
 import csv
 import json
 import lzma
+import shutil
 
 import own_files
 import support
@@ -34,6 +35,16 @@ class OwnDataStart(own_files.Test):
         self.assert_exit(result, 0)
         broken = self.write("broken.csv", "prompt,answer\n<bos> 1 + 1 =,2\n1,2,3\n")
         self.assert_refused(self.train("broken", data={"files": [str(broken)], "eval_files": []}), 3, "broken.csv:3", "3 values")
+
+    def test_explain_creates_no_random_weights(self):
+        large = self.folder / "large"
+        shutil.copytree(self.model, large, ignore=shutil.ignore_patterns("*.safetensors"))
+        config = json.loads((large / "config.json").read_text())
+        config |= {"hidden_size": 65536, "num_hidden_layers": 100, "intermediate_size": 262144}  # 8 TB in float32
+        (large / "config.json").write_text(json.dumps(config))
+        result = self.train("large", "--explain", model={"path": str(large), "random_weights": True})
+        self.assert_exit(result, 2)
+        self.assertRegex(result.stdout, r"memory +about [0-9.]+ TiB; .*: does not fit")
 
     def test_a_run_prints_its_settings_at_the_start(self):
         result = self.train("run", reward={"functions": [f"python:{self.reward}", "stopped"], "weights": [0.5, 2]},

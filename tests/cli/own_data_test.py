@@ -449,16 +449,6 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertEqual(named.samples, trained.samples)
         self.assertIn("model.random_weights is ignored", named.stderr)
 
-    def test_explain_creates_no_random_weights(self):
-        large = self.folder / "large"
-        shutil.copytree(self.model, large, ignore=shutil.ignore_patterns("*.safetensors"))
-        config = json.loads((large / "config.json").read_text())
-        config |= {"hidden_size": 65536, "num_hidden_layers": 100, "intermediate_size": 262144}  # 8 TB in float32
-        (large / "config.json").write_text(json.dumps(config))
-        result = self.train("large", "--explain", model={"path": str(large), "random_weights": True})
-        self.assert_exit(result, 2)
-        self.assertRegex(result.stdout, r"memory +about [0-9.]+ TiB; .*: does not fit")
-
     def test_evaluation_files_are_read_once(self):
         result = self.evaluate()
         self.assert_exit(result, 0)

@@ -1,10 +1,7 @@
 // A GPU has the same network, noise and training loop as the CPU.
 
 #include <ATen/ATen.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <gtest/gtest.h>
-
-#include <thread>
 
 #include "keel/core/tensor/device.h"
 #include "keel/evaluation/evaluation.h"
@@ -450,33 +447,6 @@ TEST(Rollouts, EqualTheCpusForAnyBatchPositionAndStopReason) {
       EXPECT_GT(tokens, static_cast<int64_t>(got.size()));
     }
   }
-}
-
-// The prompt needs no cuBLAS, since it has few rows; the first step, which is captured, is this thread's first use.
-TEST(Rollouts, NeedNoCublasHandleBeforeTheFirstStep) {
-  const at::Device cuda = open_device("cuda");
-  const auto task = make_task({});
-  ModelWeights model =
-      ModelWeights::random(model_config({.hidden_size = 256, .heads = 4}, task->tokenizer().size()), 3, cuda);
-  model.set_compute_type(at::kBFloat16);
-  std::thread([&] {
-    const SamplingRequest request{.samples_per_prompt = 256, .max_new_tokens = 4};
-    const SamplingModel sampler({model});
-    EXPECT_EQ(RolloutEngine(sampler, task->tokenizer()).generate(problems(*task, 1), request).size(), 256u);
-  }).join();
-}
-
-TEST(Rollouts, GiveTheMemoryOfTheirGraphsBack) {
-  const at::Device cuda = open_device("cuda");
-  const auto task = make_task({});
-  const SamplingModel model({ModelWeights::random(small_shape(task->tokenizer().size()), 3, cuda)});
-  const auto bytes_after = [&] {
-    RolloutEngine(model, task->tokenizer()).generate(problems(*task, 4), {.samples_per_prompt = 64});
-    return c10::getDeviceAllocator(at::kCUDA)->getDeviceStats(0).reserved_bytes[0].current;
-  };
-  bytes_after();
-  const int64_t bytes = bytes_after();
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(bytes_after(), bytes);
 }
 
 TEST(Rollouts, HalveTheBatchIfMemoryRunsOut) {

@@ -20,9 +20,12 @@ Failure describe_failure(const std::exception& error) {
     const bool gpu = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr;
     return {
         ExitCode::kHealthGuard,
-        str_cat("out of memory", gpu ? " on the GPU" : "",
-                "; lower train.tokens_per_batch, rollout.max_sequences or the model's sizes",
-                gpu ? ", or stop other programs on it (nvidia-smi lists them)" : "", ". Saved checkpoints are valid")};
+        str_cat(
+            "out of memory", gpu ? " on the GPU" : "",
+            "; lower train.tokens_per_batch, rollout.max_sequences or the model's sizes",
+            gpu ? ", stop other programs on it (nvidia-smi lists them), or use the CPU (run.device=cpu, --device cpu)"
+                : "",
+            ". Saved checkpoints are valid")};
   }
   const auto* const system_error = dynamic_cast<const std::system_error*>(&error);
   if (system_error != nullptr && system_error->code() == std::errc::resource_unavailable_try_again)

@@ -115,9 +115,8 @@ void print_methods(Console& console, const TokenComparison& comparison, size_t t
         {"token", "tokens", "held back by the run", "by the method", "fraction of the change"}};
     double change = 0;
     for (const TokenTypeDifference& type : method.types) change += type.change;
-    const bool same_weights = method.weight_change < 1e-6;  // token records hold float32
     for (const TokenTypeDifference& type : method.types) {
-      if (types.size() > top || ((type.change == 0 || same_weights) && type.blocked_by_run == type.blocked_by_method)) break;
+      if (types.size() > top || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;
       types.push_back({quote_token(type.token), format_count(type.tokens), format_count(type.blocked_by_run),
                        format_count(type.blocked_by_method), percent(type.change / change)});
     }

@@ -79,6 +79,8 @@ struct MethodAccumulator {
     comparison.sum_change = (sums.v - sums.u) / sums.magnitude;
     comparison.cosine = std::clamp(sums.uv / std::sqrt(sums.uu * sums.vv), -1.0, 1.0);
     for (size_t i = 0; i < types.size(); ++i) types[i].token = texts.text(i);
+    if (comparison.weight_change < 1e-6)  // the recorded coefficients are float32
+      for (TokenTypeDifference& type : types) type.change = 0;
     std::ranges::stable_sort(types, [](const TokenTypeDifference& a, const TokenTypeDifference& b) {
       const auto count_change = [](const TokenTypeDifference& type) {
         return std::abs(type.blocked_by_method - type.blocked_by_run);

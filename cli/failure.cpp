@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "keel/core/parallel.h"
-#include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 
 namespace keel::cli {
@@ -16,17 +15,16 @@ Failure describe_failure(const std::exception& error) {
   if (const auto* const own = dynamic_cast<const Error*>(&error)) return {own->code(), what};
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr)
     return {ExitCode::kBadConfiguration, what + "; check the path and its permissions"};
-  if (is_out_of_memory(error)) {
-    const bool gpu = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr;
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr)
+    return {ExitCode::kHealthGuard,
+            "out of memory on the GPU; lower train.tokens_per_batch, rollout.max_sequences or the model's sizes, stop "
+            "other programs on it (nvidia-smi lists them), or use the CPU (run.device=cpu, --device cpu). Saved "
+            "checkpoints are valid"};
+  if (is_out_of_memory(error))
     return {
         ExitCode::kHealthGuard,
-        str_cat(
-            "out of memory", gpu ? " on the GPU" : "",
-            "; lower train.tokens_per_batch, rollout.max_sequences or the model's sizes",
-            gpu ? ", stop other programs on it (nvidia-smi lists them), or use the CPU (run.device=cpu, --device cpu)"
-                : "",
-            ". Saved checkpoints are valid")};
-  }
+        "out of memory; lower train.tokens_per_batch, rollout.max_sequences or the model's sizes. Saved checkpoints "
+        "are valid"};
   const auto* const system_error = dynamic_cast<const std::system_error*>(&error);
   if (system_error != nullptr && system_error->code() == std::errc::resource_unavailable_try_again)
     return {ExitCode::kHealthGuard,

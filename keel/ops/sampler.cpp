@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "keel/kernels/active_sequences.h"
+#include "keel/kernels/cpu/filters.h"
 #include "keel/kernels/cpu/sample.h"
-#include "keel/kernels/cpu/top_p.h"
 #include "keel/kernels/cuda/filters.h"
 #include "keel/kernels/cuda/sample.h"
 #include "keel/ops/next_token_distribution.h"

@@ -58,8 +58,8 @@ std::string window_text(const RewardWindow& window, const Interval& interval) {
 /// Compares each window of kEarlyWindow steps with the first steps of the run, and with the first step alone, because
 /// the first update can already be too large. A collapse is a fall below half of their reward, with intervals that do
 /// not overlap. Half is measured from 0, or from the lowest reward if that is negative. Of simulated runs with a
-/// constant success rate, 2 % have an alarm in the worst case, in which all samples of a prompt agree, and 0.2 % with
-/// usual samples (tests/train/health_test.cpp). The evaluation at the start is not a reference, because its prompts,
+/// constant success rate, 0.2 % have an alarm, and 2 % if all samples of a prompt agree, which is the worst case
+/// (tests/train/health_test.cpp). The evaluation at the start is not a reference, because its prompts,
 /// temperature and length penalties may differ.
 std::optional<std::string> early_collapse(const RolloutMetrics& rollouts, HealthCounts& counts) {
   if (counts.early_steps >= kEarlySteps) return std::nullopt;

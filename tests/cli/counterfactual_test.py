@@ -175,6 +175,15 @@ class AnswersAreWhatTrainingDoes(support.Test):
             self.assertEqual((again["held_back"], again["outside"]), (own["held_back"], own["outside"]))
             self.assertEqual((again["weight_change"], again["cosine"], again["types"]), (0, 1, []))
 
+    def test_roundings_of_a_gpu_are_no_differences(self):
+        run = self.folder / "run"
+        shutil.copytree(run_of(PLAIN), run)
+        table = pyarrow.parquet.read_table(first_file(run))
+        index = table.schema.get_field_index("coefficient")
+        rounded = pyarrow.array([value * (1 + 1e-7) for value in table.column(index).to_pylist()], pyarrow.float32())
+        pyarrow.parquet.write_table(table.set_column(index, table.schema.field(index), rounded), first_file(run))
+        self.assertEqual(answers(run, "--method", PLAIN)["methods"][0]["types"], [])
+
 
 class Reader(support.Test):
     def test_rows_equal_those_read_by_pyarrow(self):

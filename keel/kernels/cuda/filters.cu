@@ -26,7 +26,7 @@ struct Masses {
   }
 };
 
-/// Counts a row's tokens.
+/// The mass 1 for each token, which counts them.
 struct Ones {
   __device__ Mass operator()(float logit) const { return isnan(logit) ? 0 : 1; }
 };

@@ -1,4 +1,4 @@
-#include "keel/kernels/cpu/top_p.h"
+#include "keel/kernels/cpu/filters.h"
 
 #include <algorithm>
 #include <cmath>

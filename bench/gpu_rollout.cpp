@@ -106,7 +106,7 @@ class Measurement {
   ModelConfig config_;
   Tokenizer tokenizer_;
   at::Device device_;
-  SamplerWeights model_{ModelWeights::random(config_, 0, device_)};
+  SamplerWeights model_{ModelWeights::random(config_, 0, {device_})};
 };
 
 void print_mixed(const Measurement& measurement) {

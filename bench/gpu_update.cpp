@@ -108,7 +108,7 @@ void measure_head(at::Device device, int64_t chunk_rows) {
 class Update {
  public:
   explicit Update(at::Device device, bool bitwise)
-      : Update(ModelWeights::random(bench_shape("0.5B"), 0, device), device, bitwise) {}
+      : Update(ModelWeights::random(bench_shape("0.5B"), 0, {device}), device, bitwise) {}
 
   /// The cost for `count` sequences, `samples` per prompt; `shared` computes a prompt once. Completion lengths are
   /// equal, or from `shortest` to `completion`.

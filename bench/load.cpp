@@ -113,7 +113,7 @@ std::vector<fs::path> make_folders(const fs::path& root) {
   const ModelConfig config =
       model_config({.hidden_size = 1024, .layers = 16, .heads = 16, .kv_heads = 8, .intermediate_size = 2816},
                    /*vocab_size=*/32'000);
-  const ModelWeights model = ModelWeights::random(config, /*seed=*/0, at::kCPU);
+  const ModelWeights model = ModelWeights::random(config, /*seed=*/0, {at::kCPU});
   const Tokenizer tokenizer = Tokenizer::word_level({"a"}, {});
   const std::vector<fs::path> folders = {root / "float32", root / "float32-four-files", root / "bfloat16"};
   for (const fs::path& folder : folders) create_directories(folder);

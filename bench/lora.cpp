@@ -21,7 +21,7 @@ class AdapterBench {
   AdapterBench(const ModelConfig& shape, at::Device device, int64_t sequences, bool has_adapter)
       : tokenizer_(bench_vocabulary(shape.vocab_size)),
         prompts_(sequences),
-        model_{ModelWeights::random(shape, 1, device)} {
+        model_{ModelWeights::random(shape, 1, {device})} {
     if (has_adapter) model_.weights.add_adapter({.rank = 16}, 2);
     model_.masters = model_.weights.set_compute_type(at::kBFloat16);
     for (size_t i = 0; i < prompts_.size(); ++i) {

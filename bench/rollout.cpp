@@ -21,7 +21,7 @@ void measure(const char* name, int64_t sequences) {
   const at::NoGradGuard no_grad;
   const ModelConfig config = bench_shape(name);
   const Tokenizer tokenizer = bench_vocabulary(config.vocab_size);
-  const RolloutEngine engine(SamplingModel({ModelWeights::random(config, 0, at::kCPU)}), tokenizer);
+  const RolloutEngine engine(SamplingModel({ModelWeights::random(config, 0, {at::kCPU})}), tokenizer);
   std::vector<Prompt> prompts(1);
   prompts[0].tokens.assign(16, 5);
   const auto decode = [&](int64_t tokens) {

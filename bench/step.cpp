@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> notes;
   Config config = load_config(tree, notes);
   use_threads(config.run.threads);
-  LoadedModel policy = load_starting_model(config, open_device(config.run.device));
+  LoadedModel policy = load_starting_model(config, {open_device(config.run.device)});
   MasterWeights masters = policy.model.set_compute_type(resolve_precision(config.run, policy.model.device()));
   PromptSources prompt_sources(config, policy);
   TrainState state;

@@ -48,7 +48,7 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
     name = GgufFile::open(path).metadata().text("general.name").value_or(path.stem().string());
   }
   const LoadedModel loaded =
-      master_weights ? load_folder(path, at::kCPU, &*master_weights) : load_model(path.string(), at::kCPU);
+      master_weights ? load_folder(path, {at::kCPU}, &*master_weights) : load_model(path.string(), {at::kCPU});
   name = text::lossy_utf8(name);  // folder names may be invalid UTF-8
   const GgufFormat& format = gguf_format(arguments.dtype, loaded);
   const ModelConfig& config = loaded.model.config();

@@ -116,10 +116,10 @@ void warn_other_template_kwargs(const std::string& model, const Config& config, 
 
 /// Loads a model by name, with the adapter of --adapter.
 EvaluatedModel load_named_model(const std::string& name, const EvalArguments& arguments, const Config& config,
-                                at::Device device, Console& messages) {
+                                const LoadOptions& options, Console& messages) {
   warn_other_template_kwargs(name, config, messages);
   if (config.model.random_weights) messages.line("model.random_weights is ignored: evaluating the weights of " + name);
-  LoadedModel model = load_verified_model(name, device);
+  LoadedModel model = load_verified_model(name, options);
   if (arguments.adapter.empty()) return {name, std::move(model), is_checkpoint(name) ? load_state(name).updates : 0};
   const std::string adapter = resolve_adapter(arguments.adapter, &messages);
   require_adapter_base(name, adapter, "--adapter");
@@ -137,7 +137,7 @@ void require_run_folder(const Config& config) {
 }
 
 /// Loads the model of --model, else the newest valid checkpoint of the run, else the run's starting model.
-EvaluatedModel load_evaluated_model(const EvalArguments& arguments, Config& config, at::Device device,
+EvaluatedModel load_evaluated_model(const EvalArguments& arguments, Config& config, const LoadOptions& options,
                                     bool use_starting_model, Console& messages) {
   std::string name = resolve_model(arguments.model, &messages);
   if (!name.empty() && arguments.adapter.empty() && !config.lora.adapter.empty())
@@ -147,14 +147,14 @@ EvaluatedModel load_evaluated_model(const EvalArguments& arguments, Config& conf
     name = newest_checkpoint(std::filesystem::path(config.run.dir) / "checkpoints", notes).string();
     for (const std::string& note : notes) messages.warning(note);
   }
-  if (!name.empty()) return load_named_model(name, arguments, config, device, messages);
+  if (!name.empty()) return load_named_model(name, arguments, config, options, messages);
   if (config.model.path.empty())
     fail(ExitCode::kBadInput, "run.dir: ", config.run.dir,
          " has no valid checkpoint to evaluate; name a run with run.dir=FOLDER or a model with --model");
   if (!use_starting_model) messages.line(config.run.dir + " has no checkpoint: evaluating the model before training");
   config.model.path = resolve_model(config.model.path, &messages);
   config.lora.adapter = resolve_adapter(config.lora.adapter, &messages);
-  LoadedModel start = load_starting_model(config, device);
+  LoadedModel start = load_starting_model(config, options);
   add_starting_adapter(start, config);
   return {describe_with_adapter(config.model.path + (config.model.random_weights ? " with random weights" : ""),
                                 config.lora.adapter),
@@ -322,8 +322,10 @@ ExitCode evaluate_command(EvalArguments arguments) {
   if (evaluates_run) require_run_folder(config);
   const at::Device device = open_run_device(config.run, messages);
   std::string problem_set = choose_prompts(config);
-  auto [name, model, updates] = load_evaluated_model(arguments, config, device, use_starting_model, messages);
-  const MasterWeights masters = model.model.set_compute_type(resolve_precision(config.run, device));
+  const at::ScalarType type = resolve_precision(config.run, device);
+  auto [name, model, updates] =
+      load_evaluated_model(arguments, config, {device, type}, use_starting_model, messages);
+  model.model.set_compute_type(type);
   config.model.path = name;  // later checks test only whether it is empty
   const EvaluationRequest request = evaluation_request(config, model, updates);
   PromptSources prompt_sources(config, model);
@@ -335,7 +337,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   StageMeter meter;
   const Evaluation result = [&, &model = model] {
     const LiveLine live(messages, [&] { return meter.text(); });
-    const RolloutEngine engine(SamplingModel({model.model, masters}), model.tokenizer);
+    const RolloutEngine engine(SamplingModel({model.model}), model.tokenizer);
     return evaluate(engine, prompts, prompt_sources.reward(), request, stop_requested, &meter);
   }();
   messages.end_progress();

@@ -233,7 +233,7 @@ Inputs read_inputs(Config& config) {
     const auto longest = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode));
     Json adapter;
     if (!config.lora.adapter.empty()) {
-      LoadedModel policy = load_starting_model(config, at::kCPU);
+      LoadedModel policy = load_starting_model(config, {at::kCPU});
       add_starting_adapter(policy, config);
       adapter = policy.adapter;
     }

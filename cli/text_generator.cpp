@@ -98,13 +98,16 @@ std::string resolve_with_threads(const GenerationArguments& arguments, Console& 
 
 LoadedModel load_with_adapter(const GenerationArguments& arguments, const std::string& name, Console& messages) {
   const std::string adapter = resolve_adapter(arguments.adapter, &messages);
-  LoadedModel loaded = load_verified_model(name, open_device(arguments.device, "--device"));
+  const at::Device device = open_device(arguments.device, "--device");
+  const at::ScalarType type = compute_type(arguments.precision, device);
+  // An adapter is merged in float32.
+  LoadedModel loaded = load_verified_model(name, {device, adapter.empty() ? type : at::kFloat});
   if (!adapter.empty()) {
     require_adapter_base(name, adapter, "--adapter");
     read_adapter(adapter, loaded.model);
     loaded.model = loaded.model.merged({});
   }
-  loaded.model.set_compute_type(compute_type(arguments.precision, loaded.model.device()));
+  loaded.model.set_compute_type(type);
   return loaded;
 }
 

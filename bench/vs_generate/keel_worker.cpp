@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   const ModelConfig config = bench_shape(argv[1]);
   const Tokenizer tokenizer = bench_vocabulary(config.vocab_size);
   const at::Device device = open_device(argv[7]);
-  ModelWeights model = ModelWeights::random(config, 0, device);
+  ModelWeights model = ModelWeights::random(config, 0, {device});
   write_model_folder(argv[5], model, tokenizer, Json::object(), {});
   if (device.is_cuda()) model.set_compute_type(at::kBFloat16);
   const int64_t sequences = std::atol(argv[2]), prompt_tokens = std::atol(argv[3]), tokens = std::atol(argv[4]);

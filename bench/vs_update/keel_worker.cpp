@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   use_threads(std::atoi(argv[5]));
   const ModelConfig config = bench_shape(argv[1]);
   const at::Device device = open_device(argv[6]);
-  ModelWeights model = ModelWeights::random(config, 0, device);
+  ModelWeights model = ModelWeights::random(config, 0, {device});
   write_model_folder(argv[4], model, bench_vocabulary(config.vocab_size), Json::object(), {});
   MasterWeights masters = model.set_compute_type(device.is_cuda() ? at::kBFloat16 : at::kFloat);
   const CausalLm network(model);

@@ -74,19 +74,25 @@ bool is_gguf(const std::filesystem::path& path, const std::string& name) {
 
 }  // namespace
 
-LoadedModel load_model(const std::string& name, at::Device device) {
+LoadedModel load_model(const std::string& name, const LoadOptions& options) {
   const std::filesystem::path path = locate_model(name);
-  if (!is_gguf(path, name)) return load_folder(path, device);
+  if (!is_gguf(path, name)) return load_folder(path, options);
   return from_gguf(path, [&](const ModelConfig& config, const WeightSource& weights) {
-    return ModelWeights::load(config, weights, device);
+    return ModelWeights::load(config, weights, options);
   });
 }
 
-LoadedModel load_folder(const std::filesystem::path& path, at::Device device, const WeightSource* weights) {
-  return from_folder(
-      path,
-      [&](const ModelConfig& config, const WeightSource& source) { return ModelWeights::load(config, source, device); },
-      weights != nullptr ? *weights : safetensors_weights(path));
+LoadedModel load_folder(const std::filesystem::path& path, const LoadOptions& options, const WeightSource* weights) {
+  const MakeNetwork load = [&](const ModelConfig& config, const WeightSource& source) {
+    return ModelWeights::load(config, source, options);
+  };
+  return from_folder(path, load, weights != nullptr ? *weights : safetensors_weights(path));
+}
+
+LoadedModel load_folder_without_weights(const std::filesystem::path& path) {
+  WeightSource zeros = safetensors_weights(path);
+  zeros.read = [shapes = zeros.shapes](const std::string& name) { return at::zeros({1}).expand(shapes.at(name)); };
+  return load_folder(path, {at::kCPU}, &zeros);
 }
 
 LoadedModel load_with_new_weights(const std::string& name,

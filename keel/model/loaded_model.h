@@ -24,14 +24,18 @@ struct LoadedModel {
 };
 
 /// Loads a Hugging Face folder, a GGUF file, or `owner/name` from the local Hugging Face cache.
-LoadedModel load_model(const std::string& name, at::Device device);
+LoadedModel load_model(const std::string& name, const LoadOptions& options);
 
 /// Loads only the architecture and the tokenizer; `make` returns the weights.
 LoadedModel load_with_new_weights(const std::string& name,
                                   const std::function<ModelWeights(const ModelConfig& config)>& make);
 
 /// Loads a Hugging Face folder, with the weights of `weights` if given.
-LoadedModel load_folder(const std::filesystem::path& path, at::Device device, const WeightSource* weights = nullptr);
+LoadedModel load_folder(const std::filesystem::path& path, const LoadOptions& options,
+                        const WeightSource* weights = nullptr);
+
+/// Loads a Hugging Face folder with weights of zeros on the CPU, which take no memory. Names and shapes are checked.
+LoadedModel load_folder_without_weights(const std::filesystem::path& path);
 
 /// Loads only the architecture.
 ModelConfig load_model_config(const std::string& name);

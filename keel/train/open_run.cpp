@@ -88,7 +88,8 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   warn_of_temporary_base(config, console);
   warn_of_changed_dropout(config, console);
   require_memory_for_weights({config, shape, type, device});
-  LoadedModel policy = load_starting_model(config, device);
+  Crc32c base;
+  LoadedModel policy = load_starting_model(config, base_load_options(config, device, type, &base));
   TrainState state{.phase = config.sft.has_steps() ? Phase::kSft : Phase::kRl};
   PromptSources prompt_sources = PromptSources::for_run(config, policy);
   Demonstrations demonstrations(config, policy);
@@ -102,7 +103,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   const RunSizes sizes = run_sizes(config, shape, type, device, prompt_sources, demonstrations);
   require_resource(memory_resource(sizes, estimate_run_memory(sizes)), console);
   require_resource(disk_resource(sizes, saved_type(policy)), console);
-  if (config.lora.used() || !config.model.path.empty()) state.base_checksum = base_checksum(policy.model);
+  if (config.lora.used() || !config.model.path.empty()) state.base_checksum = base.value();
   add_starting_adapter(policy, config);
   MasterWeights masters = policy.model.set_compute_type(type);
   throw_if_stopped();

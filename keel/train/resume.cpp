@@ -177,16 +177,17 @@ bool names_checkpoint(const std::filesystem::path& path) {
   return is_checkpoint_name(path.filename().string()) && path.parent_path().filename() == "checkpoints";
 }
 
-/// Loads the base model and the checkpoint's adapter on it, instead of the merged weights.
-void load_base_and_adapter(LoadedModel& policy, const Config& config, const TrainState& state,
-                           const std::filesystem::path& checkpoint) {
+/// Loads the base model and the checkpoint's adapter on it.
+void load_base_and_adapter(LoadedModel& policy, const Config& config, at::Device device, at::ScalarType type,
+                           const TrainState& state, const std::filesystem::path& checkpoint) {
   if (names_checkpoint(config.model.path) && !path_exists(config.model.path))
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,
          ", the checkpoint that this run trains an adapter on, is gone: its run has removed it (checkpoint.keep) or ",
          "was moved. Set its new path with model.path=FOLDER. If it is lost, start a new run from ",
          checkpoint.string(), ", whose weights have the adapter merged");
-  ModelWeights base = load_starting_model(config, policy.model.device()).model;
-  if (base_checksum(base) != state.base_checksum)
+  Crc32c checksum;
+  ModelWeights base = load_starting_model(config, base_load_options(config, device, type, &checksum)).model;
+  if (checksum.value() != state.base_checksum)
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,
          " has other weights or another config.json than when the run was started, and the adapter in ",
          checkpoint.string(), " needs the original ones. Restore the model");
@@ -199,7 +200,9 @@ void load_base_and_adapter(LoadedModel& policy, const Config& config, const Trai
 void require_same_model(const Config& config, const Checkpoint& checkpoint) {
   const std::string& path = config.model.path;
   if (checkpoint.config.at("model").at("path") == path || !path_exists(path)) return;
-  if (base_checksum(load_starting_model(config, at::kCPU).model) != checkpoint.state.base_checksum)
+  Crc32c checksum;
+  load_starting_model(config, {.device = at::kCPU, .checksum = &checksum});
+  if (checksum.value() != checkpoint.state.base_checksum)
     fail(ExitCode::kBadConfiguration, "model.path: ", path,
          " has other weights or another config.json than what the run was started from, ",
          checkpoint.config.at("model").at("path").get<std::string>(),
@@ -262,7 +265,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   require_same_phases(config, checkpoint.config, newest);
   std::vector<std::string> changes = require_same_config(config, checkpoint.config, newest.string());
   if (config.lora.used())
-    load_base_and_adapter(checkpoint.policy, config, checkpoint.state, newest);
+    load_base_and_adapter(checkpoint.policy, config, device, type, checkpoint.state, newest);
   else
     require_same_model(config, checkpoint);
   require_same_start_adapter(config, checkpoint);

@@ -100,9 +100,9 @@ TEST_P(GpuBitwise, GradientsEqualThoseOfTheDefaultKernels) {
   const std::vector<Prompt> prompts = tiny_prompts();
   ModelConfig config = tiny_config(14, 2, true, 64);
   config.hidden_size = 896;
-  const std::vector<Rollout> rollouts = bitwise_rollouts({ModelWeights::random(config, 1, cuda_)}, prompts);
+  const std::vector<Rollout> rollouts = bitwise_rollouts({ModelWeights::random(config, 1, {cuda_})}, prompts);
   const auto gradients = [&](bool same_bits) {
-    ModelWeights weights = ModelWeights::random(config, 1, cuda_);
+    ModelWeights weights = ModelWeights::random(config, 1, {cuda_});
     weights.set_compute_type(GetParam());
     const GradientSinks sinks(weights.trainable());
     const CausalLm trained(weights, {.bitwise = same_bits});

@@ -1,6 +1,7 @@
 // A GPU has the same network, noise and training loop as the CPU.
 
 #include <ATen/ATen.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <gtest/gtest.h>
 
 #include "keel/core/tensor/device.h"
@@ -207,8 +208,8 @@ TEST(Sampling, DrawsRareTokensLikeTheCpu) {
 
 TEST(Network, HasTheCpusInitialWeights) {
   const ModelConfig shape = model_config({.hidden_size = 96, .layers = 2, .heads = 3, .max_positions = 16}, 5001);
-  const ModelWeights host = ModelWeights::random(shape, 3, at::kCPU),
-                     device = ModelWeights::random(shape, 3, open_device("cuda"));
+  const ModelWeights host = ModelWeights::random(shape, 3, {at::kCPU}),
+                     device = ModelWeights::random(shape, 3, {open_device("cuda")});
   const auto want = host.parameters(), got = device.parameters();
   for (size_t i = 0; i < want.size(); ++i) {
     EXPECT_TRUE(got[i].value.is_cuda());
@@ -219,12 +220,25 @@ TEST(Network, HasTheCpusInitialWeights) {
   }
 }
 
+TEST(Network, IsLoadedInLowPrecisionWithoutAFloat32Copy) {
+  const at::Device cuda = open_device("cuda");
+  c10::DeviceAllocator& allocator = *c10::getDeviceAllocator(at::kCUDA);
+  const ModelConfig config =
+      model_config({.hidden_size = 512, .layers = 8, .heads = 8, .max_positions = 128}, /*vocabulary=*/1000);
+  allocator.resetPeakStats(0);
+  const int64_t before = allocator.getDeviceStats(0).allocated_bytes[0].current;
+  const ModelWeights model = ModelWeights::random(config, 3, {cuda, at::kBFloat16});
+  const int64_t bytes = allocator.getDeviceStats(0).allocated_bytes[0].peak - before;
+  EXPECT_GT(bytes, 2 * config.parameter_count());
+  EXPECT_LT(bytes, 2.5 * static_cast<double>(config.parameter_count()));  // with one weight of 512 x 1365 in float32
+}
+
 TEST(Network, HasTheCpusStatisticsAndGradients) {
   const at::Device cuda = open_device("cuda");
   const auto task = make_task({});
   const Tokenizer tokenizer = task->tokenizer();
   const ModelConfig shape = small_shape(tokenizer.size());
-  const ModelWeights host = ModelWeights::random(shape, 3, at::kCPU), device = ModelWeights::random(shape, 3, cuda);
+  const ModelWeights host = ModelWeights::random(shape, 3, {at::kCPU}), device = ModelWeights::random(shape, 3, {cuda});
   const GradientSinks host_gradients(host.trainable()), device_gradients(device.trainable());
   const std::vector<Prompt> prompts = problems(*task, 6);
   std::vector<std::vector<int32_t>> completions;
@@ -276,11 +290,11 @@ struct TrainingCase {
 
 TEST(Network, HasFloat32GradientsUpToRoundingInLowPrecision) {
   const TrainingCase given;
-  const ModelWeights host = ModelWeights::random(given.shape, 3, at::kCPU);
+  const ModelWeights host = ModelWeights::random(given.shape, 3, {at::kCPU});
   const GradientSinks host_gradients(host.trainable());
   given.add_gradients(host);
   for (const auto& [type, bound] : {std::pair{at::kBFloat16, 0.04}, {at::kHalf, 0.006}}) {
-    ModelWeights device = ModelWeights::random(given.shape, 3, open_device("cuda"));
+    ModelWeights device = ModelWeights::random(given.shape, 3, {open_device("cuda")});
     device.set_compute_type(type);
     const GradientSinks device_gradients(device.trainable());
     given.add_gradients(device);
@@ -330,7 +344,7 @@ TEST(Training, IsBitwiseReproducibleWithRunDeterministic) {
   const TrainingCase given;
   use_deterministic_reductions(true);
   const auto trained = [&] {
-    ModelWeights model = ModelWeights::random(given.shape, 3, open_device("cuda"));
+    ModelWeights model = ModelWeights::random(given.shape, 3, {open_device("cuda")});
     const MasterWeights masters = model.set_compute_type(at::kBFloat16);
     Optimizer optimizer(masters, {.lr = 1e-3});
     for (int update = 0; update < 5; ++update) {
@@ -358,7 +372,7 @@ TEST(Critic, TrainsLikeOnTheCpu) {
   const std::vector<int64_t> all{0, 1, 2, 3, 4, 5, 6, 7};
   const CriticOptions options{.body = "separate"};
   const auto trained = [&](at::Device device) {
-    const ModelWeights policy = ModelWeights::random(small_shape(tokenizer.size()), 3, device);
+    const ModelWeights policy = ModelWeights::random(small_shape(tokenizer.size()), 3, {device});
     const Critic critic = Critic::create(policy, {}, options.has_separate_body());
     CriticTraining training(critic, MasterWeights(critic.weights()), options, {.lr = 1e-3});
     std::vector<Rollout> judged = rollouts;
@@ -390,7 +404,7 @@ TEST(Rollouts, HaveTheTrainersLogProbs) {
   for (const ModelOptions& shape : kShapes)
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
       for (const int64_t max_sequences : {7, 1024}) {
-        ModelWeights model = ModelWeights::random(model_config(shape, tokenizer.size()), 3, cuda);
+        ModelWeights model = ModelWeights::random(model_config(shape, tokenizer.size()), 3, {cuda});
         model.set_compute_type(type);
         const SamplingRequest request{.samples_per_prompt = 8,
                                       .max_new_tokens = 33,
@@ -419,8 +433,8 @@ TEST(Rollouts, EqualTheCpusForAnyBatchPositionAndStopReason) {
   const std::vector<Prompt> prompts = problems(*task, 11);
   for (const ModelOptions& shape : kShapes) {
     const ModelConfig config = model_config(shape, tokenizer.size());
-    const SamplingModel model({ModelWeights::random(config, 3, at::kCPU)}),
-        same({ModelWeights::random(config, 3, cuda)});
+    const SamplingModel model({ModelWeights::random(config, 3, {at::kCPU})}),
+        same({ModelWeights::random(config, 3, {cuda})});
     SamplingRequest request{.samples_per_prompt = 9, .stop_ids = {4, 7, 9}, .seed = 5, .top_k = 3};
     for (int64_t i = 0; i < 11; ++i) request.prompt_max_new_tokens.push_back(40 - 3 * i);
     const std::vector<Rollout> want = RolloutEngine(model, tokenizer).generate(prompts, request);
@@ -455,7 +469,7 @@ TEST(Rollouts, HalveTheBatchIfMemoryRunsOut) {
   const Tokenizer tokenizer = task->tokenizer();
   // 16 KiB a token and layer: 5,000 sequences of 1,000 tokens take about 160 GB in float32, half of them fit.
   const ModelOptions shape{.hidden_size = 256, .layers = 16, .heads = 4, .kv_heads = 4, .max_positions = 2048};
-  const SamplingModel model({ModelWeights::random(model_config(shape, tokenizer.size()), 3, cuda)});
+  const SamplingModel model({ModelWeights::random(model_config(shape, tokenizer.size()), 3, {cuda})});
   const std::vector<Prompt> prompts = problems(*task, 5);
   std::vector<std::string> warnings;
   SamplingRequest request{.samples_per_prompt = 1000, .max_new_tokens = 1000, .stop_ids = {}, .max_sequences = 5000};

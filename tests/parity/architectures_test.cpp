@@ -92,7 +92,7 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
     SCOPED_TRACE(name);
     const std::filesystem::path path = std::filesystem::path(folder) / name;
     const ModelFolder opened = ModelFolder::open(path);
-    const ModelWeights model = ModelWeights::load(opened.config, opened.weights(), at::kCPU);
+    const ModelWeights model = ModelWeights::load(opened.config, opened.weights(), {at::kCPU});
     const SafetensorsFile input = SafetensorsFile::open(path / "input.safetensors");
     const Packed packed = pack_sequences(input.read("tokens"), input.read("lengths"), input.read("first_positions"));
 

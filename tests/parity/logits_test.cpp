@@ -33,7 +33,7 @@ TEST(LogitsParity, WritesFoldersForTransformersToJudge) {
       {.hidden_size = 60, .layers = 1, .heads = 3, .kv_heads = 1, .intermediate_size = 50, .rms_norm_eps = 1e-5},
       {.hidden_size = 32, .layers = 4, .heads = 2, .initializer_range = 0.2, .max_positions = 512}};
   for (size_t i = 0; i < shapes.size(); ++i) {
-    const ModelWeights model = ModelWeights::random(model_config(shapes[i], tokenizer.size()), i, at::kCPU);
+    const ModelWeights model = ModelWeights::random(model_config(shapes[i], tokenizer.size()), i, {at::kCPU});
     const std::filesystem::path path = std::filesystem::path(folder) / ("shape" + std::to_string(i));
     create_directories(path);
     write_model_folder(path, model, tokenizer, Json::object(), at::kFloat);

@@ -31,7 +31,7 @@ inline ModelConfig tiny_config(int64_t heads, int64_t kv_heads, bool tied, int64
 
 /// A model with weights that are large enough for uneven attention, and with norm weights that are not 1.
 inline ModelWeights tiny_model(const ModelConfig& config, uint64_t seed = 1, at::Device device = at::kCPU) {
-  const ModelWeights model = ModelWeights::random(config, seed, device);
+  const ModelWeights model = ModelWeights::random(config, seed, {device});
   for (const NamedTensor& parameter : model.parameters()) {
     const Tensor noise = random_normal(parameter.value.sizes(), ++seed).to(device);
     if (parameter.value.dim() == 1)

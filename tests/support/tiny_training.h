@@ -61,7 +61,7 @@ inline const ModelWeights& warm_model() {
     use_threads(config.run.threads);
     config.sft.steps = 1000;
     config.sft.lr = 1e-2;
-    const LoadedModel policy = load_starting_model(config, at::kCPU);
+    const LoadedModel policy = load_starting_model(config, {at::kCPU});
     Demonstrations demonstrations(config, policy);
     SftTrainer sft(config, policy, MasterWeights(policy.model.trainable()), demonstrations);
     TrainState state;
@@ -88,7 +88,7 @@ inline void clear_gradients(const std::vector<NamedWeight>& weights) {
 /// Loads the starting model of a configuration in float32 and replaces its weights.
 inline LoadedModel starting_with(const Config& config, const ModelWeights& weights) {
   use_threads(config.run.threads);  // like a run
-  LoadedModel start = load_starting_model(config, at::kCPU);
+  LoadedModel start = load_starting_model(config, {at::kCPU});
   copy_weights(weights, start.model);
   return start;
 }
@@ -101,7 +101,7 @@ inline MasterWeights compute_as_configured(LoadedModel& model, const Config& con
 class TinyTraining : private StepWatcher {
  public:
   /// The policy starts from a new model or from `start`. The reference starts the same unless `reference` is given.
-  explicit TinyTraining(const Config& config) : TinyTraining(config, load_starting_model(config, at::kCPU).model) {}
+  explicit TinyTraining(const Config& config) : TinyTraining(config, load_starting_model(config, {at::kCPU}).model) {}
   TinyTraining(const Config& config, const ModelWeights& start, std::optional<ModelWeights> reference = {})
       : config_(config),
         policy_(starting_with(config, start)),

@@ -13,7 +13,7 @@ namespace {
 TEST(SftTrainer, ExcludesNonFiniteLossesFromTheAverage) {
   Config config = tiny_run("dppo_tv");
   config.sft.steps = 100;
-  const LoadedModel policy = load_starting_model(config, at::kCPU);
+  const LoadedModel policy = load_starting_model(config, {at::kCPU});
   Demonstrations demonstrations(config, policy);
   SftTrainer trainer(config, policy, MasterWeights(policy.model.trainable()), demonstrations);
   TrainState state;

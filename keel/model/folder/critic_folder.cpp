@@ -50,7 +50,7 @@ ModelWeights read_body(const std::filesystem::path& folder, at::Device device) {
   WeightSource weights = opened.weights();
   weights.shapes.erase("score.weight");
   weights.shapes.erase("score.bias");
-  return ModelWeights::load(opened.config, weights, device);
+  return ModelWeights::load(opened.config, weights, {device});
 }
 
 }  // namespace

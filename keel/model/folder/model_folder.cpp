@@ -240,7 +240,7 @@ void write_model_folder(const std::filesystem::path& folder, const ModelWeights&
 
 ModelWeights read_model_folder(const std::filesystem::path& folder, at::Device device) {
   const ModelFolder opened = ModelFolder::open(folder);
-  return ModelWeights::load(opened.config, opened.weights(), device);
+  return ModelWeights::load(opened.config, opened.weights(), {device});
 }
 
 }  // namespace keel

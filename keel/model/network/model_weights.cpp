@@ -53,6 +53,15 @@ bool is_ignored_tensor(const std::string& name, const ModelConfig& config) {
   return name.ends_with(".rotary_emb.inv_freq") || (name == kHead && config.tie_word_embeddings);
 }
 
+/// Returns the weight on its device. Its bytes before rounding go into the checksum.
+Weight place_weight(const Tensor& value, const LoadOptions& options) {
+  if (options.checksum != nullptr) {
+    const Tensor bytes = value.cpu().contiguous();
+    options.checksum->update({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});
+  }
+  return Weight(value.to(options.device, options.type));
+}
+
 }  // namespace
 
 void ModelWeights::visit(const Visitor& visitor) {
@@ -104,17 +113,19 @@ void ModelWeights::visit_linears(const std::function<void(const std::string& nam
   }
 }
 
-ModelWeights ModelWeights::random(const ModelConfig& config, uint64_t seed, at::Device device, at::ScalarType type) {
-  if (device.is_cpu()) check_memory(config);
+ModelWeights ModelWeights::random(const ModelConfig& config, uint64_t seed, const LoadOptions& options) {
+  if (options.device.is_cpu()) check_memory(config);
   ModelWeights model(config);
+  if (options.checksum != nullptr) options.checksum->update(config.source.dump());
   uint64_t parameter = 0;
   model.visit([&](const std::string& name, Weight& weight, const std::vector<int64_t>& shape) {
     const bool norm = shape.size() == 1 && name.ends_with(".weight");
-    const auto on_device = at::TensorOptions(at::kFloat).device(device);
-    const Tensor initial = shape.size() > 1 ? initial_weights(shape, config.initializer_range, seed, parameter, device)
-                                            : at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, on_device);
+    const auto on_device = at::TensorOptions(at::kFloat).device(options.device);
+    const Tensor initial = shape.size() > 1
+                               ? initial_weights(shape, config.initializer_range, seed, parameter, options.device)
+                               : at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, on_device);
     if (name == kEmbedding && config.padding_row() >= 0) initial[config.padding_row()].zero_();
-    weight = Weight(initial.to(type));
+    weight = place_weight(initial, options);
     ++parameter;
   });
   model.list_weights();
@@ -130,7 +141,7 @@ ModelWeights ModelWeights::zeros(const ModelConfig& config) {
   return model;
 }
 
-ModelWeights ModelWeights::load(const ModelConfig& config, const WeightSource& source, at::Device device) {
+ModelWeights ModelWeights::load(const ModelConfig& config, const WeightSource& source, const LoadOptions& options) {
   std::map<std::string, std::vector<int64_t>> unused = source.shapes;
   ModelWeights model(config);
   // Checks all names and shapes before reading large tensors.
@@ -149,10 +160,11 @@ ModelWeights ModelWeights::load(const ModelConfig& config, const WeightSource& s
       fail(ExitCode::kBadInput, source.origin, ": tensor \"", name, "\" of shape ", shape_text(shape),
            " does not belong to a ", config.model_type, " of ", config.num_hidden_layers,
            " layers, which config.json describes", kSameModelHint);
+  if (options.checksum != nullptr) options.checksum->update(config.source.dump());
   model.visit([&](const std::string& name, Weight& weight, const std::vector<int64_t>&) {
-    weight = Weight(source.read(name).to(device));
+    weight = place_weight(source.read(name), options);
   });
-  if (unused.contains(kHead) && !source.read(kHead).equal(model.embedding_.value().cpu()))
+  if (unused.contains(kHead) && !source.read(kHead).equal(source.read(kEmbedding)))
     fail(ExitCode::kBadInput, source.origin, ": tensor \"", kHead, "\" differs from \"", kEmbedding,
          "\", but tie_word_embeddings of config.json is true, so they must be equal; set tie_word_embeddings to "
          "false in config.json to use both");
@@ -170,12 +182,12 @@ ModelWeights ModelWeights::from_tensors(const ModelConfig& config, const std::ve
     by_name[tensor.name] = tensor.value;
     source.shapes[tensor.name] = tensor.value.sizes().vec();
   }
-  return load(config, source, device);
+  return load(config, source, {device});
 }
 
 MasterWeights ModelWeights::set_compute_type(at::ScalarType type) {
   MasterWeights masters(trainable());
-  if (compute_type() == type && !has_adapter()) return masters;
+  if (compute_type() == type && type == at::kFloat && !has_adapter()) return masters;
   for (const auto* weights : {&network_, &adapter_})
     for (const NamedWeight& weight : *weights) weight.weight.set_value(weight.weight.value().to(type));
   if (has_adapter()) return masters;

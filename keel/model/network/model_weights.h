@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/files/hash.h"
 #include "keel/core/tensor/tensor.h"
 #include "keel/model/network/linear.h"
 #include "keel/model/network/lora_options.h"
@@ -21,6 +22,14 @@ struct WeightSource {
   std::function<Tensor(const std::string& name)> read;
 };
 
+/// Where weights are loaded to, and their dtype: each one is rounded before the next one is read, so that float32 copies
+/// of the whole model never exist. The checksum, if given, is updated with config.json and the weights before rounding.
+struct LoadOptions {
+  at::Device device;
+  at::ScalarType type = at::kFloat;
+  Crc32c* checksum = nullptr;
+};
+
 /// The weights of one layer. Weights that a family does not have are undefined.
 struct LayerWeights {
   Weight input_norm, query_norm, key_norm, post_attention_norm, pre_mlp_norm, post_mlp_norm;
@@ -32,15 +41,14 @@ struct LayerWeights {
 class ModelWeights {
  public:
   /// Random weights, drawn on the device: normal with initializer_range, norms 1, biases 0. They depend only on the
-  /// seed (and in the last bit on the device). Each weight is rounded to `type` before the next one is drawn.
-  static ModelWeights random(const ModelConfig& config, uint64_t seed, at::Device device,
-                             at::ScalarType type = at::kFloat);
+  /// seed (and in the last bit on the device).
+  static ModelWeights random(const ModelConfig& config, uint64_t seed, const LoadOptions& options);
 
   /// Weights of zeros on the CPU, which take no memory: for code that needs only names and shapes.
   static ModelWeights zeros(const ModelConfig& config);
 
   /// Loads the weights by their checkpoint names. Fails (exit code 3) for missing, extra and misshapen tensors.
-  static ModelWeights load(const ModelConfig& config, const WeightSource& source, at::Device device);
+  static ModelWeights load(const ModelConfig& config, const WeightSource& source, const LoadOptions& options);
 
   /// Like load(), from tensors, which are copied.
   static ModelWeights from_tensors(const ModelConfig& config, const std::vector<NamedTensor>& tensors,

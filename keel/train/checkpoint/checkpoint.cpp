@@ -370,7 +370,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device d
   try {
     const TrainState state = state_from_json(json.at("state"), path);
     const Json config = json.at("config");
-    LoadedModel policy = load_folder(checkpoint, device, masters ? &*masters : nullptr);
+    LoadedModel policy = path_exists(adapter_folder(checkpoint))
+                             ? load_folder_without_weights(checkpoint)
+                             : load_folder(checkpoint, {device}, masters ? &*masters : nullptr);
     std::optional<Critic> critic = read_critic(checkpoint, policy.model.config().hidden_size, device);
     return {.policy = std::move(policy),
             .optimizer = read_moments(optimizer),

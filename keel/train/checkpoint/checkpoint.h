@@ -17,7 +17,7 @@ namespace keel {
 /// are narrower than float32, optimizer.safetensors also has the float32 masters. An adapter is merged into the
 /// folder's weights, and is also in the folder `adapter` in PEFT format.
 struct Checkpoint {
-  LoadedModel policy;                  // from the masters, with the adapter merged
+  LoadedModel policy;                  // from the masters; to be saved, with the adapter merged
   std::vector<NamedTensor> optimizer;  // moments of policy and critic, past policies, loss scale
   TrainState state;
   RunFolder::Checksums lines;             // of the lines of the run's log files
@@ -74,7 +74,8 @@ TrainState load_state(const std::filesystem::path& checkpoint);
 /// Loads the configuration that a checkpoint was trained with. Fails for another format version.
 Json saved_config(const std::filesystem::path& checkpoint);
 
-/// Loads a checkpoint, with the adapter merged; set_adapter() loads it separately. Fails for another format version.
+/// Loads a checkpoint. If it has an adapter, the policy's weights are zeros: the caller loads the base, and set_adapter()
+/// the adapter. Fails for another format version.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
 
 /// The float32 masters in a checkpoint whose folder has narrower weights; none otherwise.

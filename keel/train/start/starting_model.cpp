@@ -35,18 +35,22 @@ void check_model_and_data(const Config& config) {
          "data.eval_files is set, but data.files is not; set data.files (`keel eval` does not need it)");
 }
 
-LoadedModel load_starting_model(const Config& config, at::Device device) {
+LoadedModel load_starting_model(const Config& config, const LoadOptions& options) {
   check_model_and_data(config);
   const std::string path = model_path(config);
   LoadedModel start = [&] {
-    const auto random = [&](const ModelConfig& shape) { return ModelWeights::random(shape, config.run.seed, device); };
+    const auto random = [&](const ModelConfig& shape) { return ModelWeights::random(shape, config.run.seed, options); };
     if (config.model.random_weights) return load_with_new_weights(path, random);
-    if (!path.empty()) return load_verified_model(path, device);
+    if (!path.empty()) return load_verified_model(path, options);
     Tokenizer tokenizer = make_task(config.task)->tokenizer();
     return LoadedModel{.model = random(starting_model_config(config)), .tokenizer = std::move(tokenizer)};
   }();
   if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
   return start;
+}
+
+LoadOptions base_load_options(const Config& config, at::Device device, at::ScalarType type, Crc32c* checksum) {
+  return {device, config.lora.used() ? type : at::kFloat, checksum};
 }
 
 at::Device open_run_device(RunOptions& run, Console& console, bool resumes) {
@@ -76,10 +80,7 @@ at::ScalarType resolve_precision(RunOptions& run, at::Device device) {
 LoadedModel starting_model_without_weights(const Config& config) {
   const std::filesystem::path path = locate_model(model_path(config));
   if (config.model.random_weights) return load_with_new_weights(path, ModelWeights::zeros);
-  if (!is_folder(path)) return load_starting_model(config, at::kCPU);
-  WeightSource zeros = safetensors_weights(path);
-  zeros.read = [shapes = zeros.shapes](const std::string& name) { return at::zeros({1}).expand(shapes.at(name)); };
-  return load_folder(path, at::kCPU, &zeros);
+  return is_folder(path) ? load_folder_without_weights(path) : load_starting_model(config, {at::kCPU});
 }
 
 ModelConfig starting_model_config(const Config& config) {
@@ -109,26 +110,16 @@ void verify_checksums(const std::filesystem::path& folder) {
          "; restore it from a copy or, if you changed it on purpose, remove its manifest.json");
 }
 
-LoadedModel load_verified_model(const std::string& name, at::Device device) {
+LoadedModel load_verified_model(const std::string& name, const LoadOptions& options) {
   const std::filesystem::path path = locate_model(name);
   verify_checksums(path);
   const std::optional<WeightSource> trained = float32_weights(path);
-  return trained ? load_folder(path, device, &*trained) : load_model(name, device);
+  return trained ? load_folder(path, options, &*trained) : load_model(name, options);
 }
 
 std::string adapter_fingerprint(const std::filesystem::path& adapter) {
   const std::filesystem::path weights = adapter / "adapter_model.safetensors";
   return path_exists(weights) ? "sha256:" + sha256_of_file(weights) : "";
-}
-
-uint32_t base_checksum(const ModelWeights& model) {
-  Crc32c checksum;
-  checksum.update(model.config().source.dump());
-  for (const NamedTensor& weight : model.parameters()) {
-    const Tensor bytes = weight.value.cpu().contiguous();
-    checksum.update({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});
-  }
-  return checksum.value();
 }
 
 ExecutionOptions execution_options(const Config& config) {

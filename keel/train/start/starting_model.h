@@ -10,9 +10,12 @@ namespace keel {
 /// Fails if files are set without a model that can read them, or data.eval_files without data.files.
 void check_model_and_data(const Config& config);
 
-/// Loads the model of model.path, or creates a randomly initialised network with the task's tokenizer. Weights are
-/// float32; the caller sets the compute dtype after adding an adapter.
-LoadedModel load_starting_model(const Config& config, at::Device device);
+/// Loads the model of model.path, or creates a randomly initialised network with the task's tokenizer. The caller sets
+/// the compute dtype after adding an adapter; weights that are trained must be loaded in float32.
+LoadedModel load_starting_model(const Config& config, const LoadOptions& options);
+
+/// Returns how a run loads its base weights. Below an adapter they are never trained, so they need no float32 masters.
+LoadOptions base_load_options(const Config& config, at::Device device, at::ScalarType type, Crc32c* checksum);
 
 /// Opens the run's device, replaces run.device=auto by its name, and prints it. Warns of a GPU that would be unused.
 at::Device open_run_device(RunOptions& run, Console& console, bool resumes = false);
@@ -32,9 +35,6 @@ void add_starting_adapter(LoadedModel& base, const Config& config);
 /// Returns the hash of an adapter's weights ("sha256:..."), or "" if there are none.
 std::string adapter_fingerprint(const std::filesystem::path& adapter);
 
-/// Returns a checksum of all weights and config.json, which identifies the base model of an adapter.
-uint32_t base_checksum(const ModelWeights& model);
-
 /// Returns the execution options of a run's networks.
 ExecutionOptions execution_options(const Config& config);
 
@@ -45,6 +45,6 @@ Dropout next_dropout(const Config& config, const TrainState& state);
 void verify_checksums(const std::filesystem::path& folder);
 
 /// Loads a model after verify_checksums(); a checkpoint gives its float32 master weights.
-LoadedModel load_verified_model(const std::string& name, at::Device device);
+LoadedModel load_verified_model(const std::string& name, const LoadOptions& options);
 
 }  // namespace keel

@@ -87,7 +87,7 @@ TEST(RandomModel, ReportsTheRequiredMemoryBeforeAllocating) {
   config.hidden_size = 1 << 20;
   config.intermediate_size = 1 << 24;
   config.num_hidden_layers = 1000;
-  const std::string message = error_of(2, [&] { ModelWeights::random(config, 1, at::kCPU); });
+  const std::string message = error_of(2, [&] { ModelWeights::random(config, 1, {at::kCPU}); });
   EXPECT_THAT(message, AllOf(HasSubstr("hidden_size 1048576"), HasSubstr("intermediate_size 16777216"),
                              HasSubstr("1000 layers"), HasSubstr("GiB, this machine has"), HasSubstr("smaller sizes")));
 }

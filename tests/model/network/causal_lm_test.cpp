@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/model/network/hidden_of.h"
@@ -92,9 +93,9 @@ TEST(CausalLmRandom, DependsOnTheSeedAndHasTheConfiguredDeviation) {
   ModelConfig config = tiny_config(4, 2, false);
   config.vocab_size = 2000;
   config.initializer_range = 0.05;
-  const auto one = ModelWeights::random(config, 7, at::kCPU).parameters();
-  const auto same = ModelWeights::random(config, 7, at::kCPU).parameters();
-  const auto other = ModelWeights::random(config, 8, at::kCPU).parameters();
+  const auto one = ModelWeights::random(config, 7, {at::kCPU}).parameters();
+  const auto same = ModelWeights::random(config, 7, {at::kCPU}).parameters();
+  const auto other = ModelWeights::random(config, 8, {at::kCPU}).parameters();
   for (size_t i = 0; i < one.size(); ++i) {
     EXPECT_TRUE(one[i].value.equal(same[i].value)) << one[i].name;
     if (one[i].value.dim() == 1) {
@@ -119,8 +120,8 @@ TEST(CausalLmRandom, DependsOnTheSeedAndHasTheConfiguredDeviation) {
 
 TEST(CausalLmRandom, InLowPrecisionIsTheRoundedFloat32Model) {
   ModelConfig config = tiny_config(4, 2, false);
-  ModelWeights trained = ModelWeights::random(config, 7, at::kCPU);
-  ModelWeights frozen = ModelWeights::random(config, 7, at::kCPU, at::kBFloat16);
+  ModelWeights trained = ModelWeights::random(config, 7, {at::kCPU});
+  ModelWeights frozen = ModelWeights::random(config, 7, {at::kCPU, at::kBFloat16});
   MasterWeights masters;
   for (ModelWeights* model : {&trained, &frozen}) {
     model->add_adapter({.rank = 2}, 3);
@@ -133,6 +134,26 @@ TEST(CausalLmRandom, InLowPrecisionIsTheRoundedFloat32Model) {
   }
   EXPECT_EQ(masters.weights().size(), 2 * 7 * config.num_hidden_layers);
   EXPECT_EQ(masters.value_of(frozen.trainable()[0].weight).scalar_type(), at::kFloat);
+}
+
+TEST(CausalLmLoad, RoundsEachWeightAndTakesTheChecksumBefore) {
+  const ModelConfig config = tiny_config(4, 2, false);
+  std::vector<NamedTensor> tensors = ModelWeights::random(config, 7, {at::kCPU}).parameters();
+  WeightSource source{.origin = "here", .shapes = {}, .read = [&](const std::string& name) {
+                        return std::ranges::find(tensors, name, &NamedTensor::name)->value.detach().clone();
+                      }};
+  for (const NamedTensor& tensor : tensors) source.shapes[tensor.name] = tensor.value.sizes().vec();
+  Crc32c wide, narrow, drawn, changed;
+  ModelWeights::load(config, source, {.device = at::kCPU, .checksum = &wide});
+  const auto rounded = ModelWeights::load(config, source, {at::kCPU, at::kBFloat16, &narrow}).parameters();
+  for (size_t i = 0; i < tensors.size(); ++i)
+    EXPECT_TRUE(rounded[i].value.equal(tensors[i].value.to(at::kBFloat16))) << tensors[i].name;
+  EXPECT_EQ(narrow.value(), wide.value());
+  ModelWeights::random(config, 7, {at::kCPU, at::kBFloat16, &drawn});
+  EXPECT_EQ(drawn.value(), wide.value());
+  tensors.back().value = tensors.back().value.detach() * (1 + 1e-6);  // equal in bfloat16
+  ModelWeights::load(config, source, {at::kCPU, at::kBFloat16, &changed});
+  EXPECT_NE(changed.value(), wide.value());
 }
 
 TEST(CausalLmFromTensors, TakesACopyOfEveryTensor) {

@@ -156,7 +156,7 @@ TEST_F(StartingModel, RandomWeightsUseOnlyTheArchitecture) {
   Json json = Json::parse(read_file(file));
   json["pad_token_id"] = *task->tokenizer().pad_id();
   write_atomically(file, json.dump());
-  const LoadedModel start = load_starting_model(config, at::kCPU);
+  const LoadedModel start = load_starting_model(config, {at::kCPU});
   EXPECT_EQ(start.tokenizer.size(), task->tokenizer().size());
   EXPECT_EQ(start.dtypes.get("model.norm.weight"), at::kBFloat16);
   const std::vector<NamedTensor> fresh = start.model.parameters(), stored = warm_model().parameters();

@@ -223,7 +223,7 @@ void expect_norms(const Json& row, const std::vector<double>& norms, double max_
 /// Runs steps of two updates, the second one off-policy, and compares each gradient with autograd. Runs more steps if
 /// tight thresholds block everything at first.
 void expect_autograd_gradients(const Config& config, int steps = count(2, 3)) {
-  TinyTraining run(config, warm_model(), /*reference=*/load_starting_model(config, at::kCPU).model);
+  TinyTraining run(config, warm_model(), /*reference=*/load_starting_model(config, {at::kCPU}).model);
   std::optional<AutogradReference> reference;
   std::vector<double> norms;  // of each update's gradient by autograd
   double total_norm = 0;

@@ -16,7 +16,7 @@ class CudaGraphs : public testing::Test {
  protected:
   ModelWeights random_weights(at::ScalarType type) const {
     ModelWeights model =
-        ModelWeights::random(model_config({.hidden_size = 192, .heads = 3}, tokenizer_.size()), 3, cuda_);
+        ModelWeights::random(model_config({.hidden_size = 192, .heads = 3}, tokenizer_.size()), 3, {cuda_});
     model.set_compute_type(type);
     return model;
   }

@@ -337,7 +337,8 @@ class Runner {
       for (const StudyRun& run : waiting_) remaining += expected_seconds(run);
       for (const auto& [process, running] : running_)
         remaining += std::max(0.0, expected_seconds(running.run) - (steady_seconds() - running.start_seconds));
-      text += ", " + format_duration(remaining / static_cast<double>(study_.options.jobs)) + " left";
+      // Running runs that take longer than the finished ones have no estimate.
+      if (remaining > 0) text += ", " + format_duration(remaining / static_cast<double>(study_.options.jobs)) + " left";
     }
     if (text == last_progress_) return;
     last_progress_ = text;

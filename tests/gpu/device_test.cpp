@@ -307,6 +307,7 @@ TEST(Network, HasFloat32GradientsUpToRoundingInLowPrecision) {
 }
 
 TEST(Weight, GradientsOfLinearLayersAreNotRounded) { expect_float32_gradients_of_linear_layers(open_device("cuda")); }
+TEST(Weight, GradientsOfAdaptersAreNotRounded) { expect_float32_gradients_of_adapters(open_device("cuda")); }
 
 // An update of rms 1.5e-5 of weights of 0.02, of which rounding merged weights to bf16 loses most. The share that
 // reaches the outputs is the slope of their change over the change in float64.

@@ -28,6 +28,7 @@ TEST(Weight, AccumulatesGradientsInFloat32) {
 }
 
 TEST(Weight, GradientsOfLinearLayersAreNotRounded) { expect_float32_gradients_of_linear_layers(at::kCPU); }
+TEST(Weight, GradientsOfAdaptersAreNotRounded) { expect_float32_gradients_of_adapters(at::kCPU); }
 
 TEST(Weight, GetsGradientsWhileASinkExistsAndAutogradIsEnabled) {
   const Weight weight(at::ones({2, 2}));

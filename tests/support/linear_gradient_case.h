@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "keel/model/network/linear.h"
 #include "keel/ops/weight.h"
 #include "tests/support/tensors.h"
 
@@ -30,6 +31,28 @@ inline void expect_float32_gradients_of_linear_layers(at::Device device) {
         EXPECT_LT(relative_difference(gradients.sums()[1], exact_dy.sum(0)), 1e-6) << type;
       }
     }
+}
+
+/// The same for the matrices of an adapter. The numbers between A and B have the dtype of the layer.
+inline void expect_float32_gradients_of_adapters(at::Device device) {
+  const int64_t rows = 70, in = 48, out = 32, rank = 8;
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const auto random = [&](at::IntArrayRef sizes, int seed) { return random_normal(sizes, seed).to(device, type); };
+    const Linear layer{.weight = Weight(random({out, in}, 1)),
+                       .bias = {},
+                       .lora_a = Weight(random({rank, in}, 2)),
+                       .lora_b = Weight(random({out, rank}, 3)),
+                       .lora_scale = 1};
+    const GradientSinks gradients({{"A", layer.lora_a}, {"B", layer.lora_b}});
+    const Tensor x = random({rows, in}, 4).requires_grad_(), dy = random({rows, out}, 5);
+    layer(x, /*deterministic=*/false, {}).backward(dy);
+    const Tensor h = at::linear(x.detach(), layer.lora_a.value()), dh = at::mm(dy, layer.lora_b.value());
+    const auto exact_product = [](const Tensor& a, const Tensor& b) {
+      return a.to(at::kDouble).t().mm(b.detach().to(at::kDouble));
+    };
+    EXPECT_LT(relative_difference(gradients.sums()[0], exact_product(dh, x)), 1e-6) << type;
+    EXPECT_LT(relative_difference(gradients.sums()[1], exact_product(dy, h)), 1e-6) << type;
+  }
 }
 
 }  // namespace keel

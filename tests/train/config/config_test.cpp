@@ -100,6 +100,7 @@ TEST(Config, SurvivesTheRoundTripThroughYaml) {
 TEST(Config, SuggestsTheNearestValue) {
   EXPECT_THAT(refusal_of({"run.device=gpu"}), HasSubstr("did you mean cuda?"));
   EXPECT_THAT(refusal_of({"run.device=cuda:0"}), HasSubstr("did you mean cuda?"));
+  EXPECT_THAT(refusal_of({"rollout.max_sequences=65536"}), HasSubstr("65535"));
   EXPECT_THAT(refusal_of({"run.device=cpus"}), HasSubstr("did you mean cpu?"));
 }
 

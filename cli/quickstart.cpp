@@ -79,9 +79,7 @@ CommandHandler add_quickstart(CommandLine& line) {
     apply_overrides(tree, *overrides);
     std::vector<std::string> notes;
     const Config config = load_config(tree, notes);
-    for (const std::string& note : notes) console.line(note);
-    console.heading("Keel quickstart");
-    const ExitCode code = run_training(config, start_mode(config, *overwrite), console, *watch);
+    const ExitCode code = run_training(config, notes, start_mode(config, *overwrite), console, *watch);
     if (code == ExitCode::kDone) print_next_steps(config, console);
     return code;
   };

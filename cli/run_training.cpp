@@ -246,14 +246,13 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
 namespace {
 
 /// Resumes or starts the run, and prints its settings, or that it was finished before.
-std::unique_ptr<Run> open_run(const Config& config, StartMode mode, const AcceptedChanges& accepted, Console& console) {
-  if (mode != StartMode::kResume) {
-    auto run = Run::start(config, mode == StartMode::kReplace, console);
-    console.line(wrap_entries(describe_run(config, *run), console));
-    return run;
-  }
-  auto run = Run::resume(config, console, accepted);
-  if (run->is_done())
+std::unique_ptr<Run> open_run(const Config& config, const std::vector<std::string>& notes, StartMode mode,
+                              const AcceptedChanges& accepted, Console& console) {
+  const bool resumes = mode == StartMode::kResume;
+  auto run = resumes ? Run::resume(config, console, accepted)
+                     : Run::start(config, mode == StartMode::kReplace, console);
+  for (const std::string& note : notes) console.line(note);
+  if (resumes && run->is_done())
     console.result("The run in " + config.run.dir + " was already finished at step " + std::to_string(run->step()) +
                    ", so nothing is trained. To train more steps, raise " +
                    (config.has_rl() ? "train.steps or train.data_epochs" : "sft.steps or sft.data_epochs"));
@@ -262,12 +261,12 @@ std::unique_ptr<Run> open_run(const Config& config, StartMode mode, const Accept
   return run;
 }
 
-ExitCode open_and_train(const Config& config, StartMode mode, Console& console, bool serve_report,
-                        const AcceptedChanges& accepted) {
+ExitCode open_and_train(const Config& config, const std::vector<std::string>& notes, StartMode mode, Console& console,
+                        bool serve_report, const AcceptedChanges& accepted) {
   const double begin = steady_seconds();
   std::optional<BackgroundWatch> live_report;  // before other threads start; destroyed after the run
   if (serve_report) live_report.emplace(config.run.dir);
-  const std::unique_ptr<Run> run = open_run(config, mode, accepted, console);
+  const std::unique_ptr<Run> run = open_run(config, notes, mode, accepted, console);
   if (live_report) console.result("live report: " + live_report->address());
   const int64_t first_step = run->step();
   const bool was_done = run->is_done();
@@ -281,10 +280,10 @@ ExitCode open_and_train(const Config& config, StartMode mode, Console& console, 
 
 }  // namespace
 
-ExitCode run_training(const Config& config, StartMode mode, Console& console, bool serve_report,
-                      const AcceptedChanges& accepted) {
+ExitCode run_training(const Config& config, const std::vector<std::string>& notes, StartMode mode, Console& console,
+                      bool serve_report, const AcceptedChanges& accepted) {
   try {
-    return open_and_train(config, mode, console, serve_report, accepted);
+    return open_and_train(config, notes, mode, console, serve_report, accepted);
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {

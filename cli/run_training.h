@@ -19,9 +19,10 @@ enum class StartMode { kNew, kReplace, kResume };
 
 inline constexpr const char* kWatchHelp = "Serve a live report on 127.0.0.1 during the run";
 
-/// Prints the configuration, trains, writes the report and prints the result; shared by `train` and `quickstart`.
-ExitCode run_training(const Config& config, StartMode mode, Console& console, bool serve_report,
-                      const AcceptedChanges& accepted = {});
+/// Prints the device, the notes on the configuration and the settings, trains, writes the report and prints the result;
+/// shared by `train` and `quickstart`.
+ExitCode run_training(const Config& config, const std::vector<std::string>& notes, StartMode mode, Console& console,
+                      bool serve_report, const AcceptedChanges& accepted = {});
 
 /// Returns the config.yaml of a run's folder; other names are returned unchanged.
 std::string config_file(const std::string& name);

@@ -79,8 +79,8 @@ CommandHandler add_training(CommandLine& line, const char* name, const char* hel
     std::vector<std::string> notes;
     const ConfigTree tree = convert(read_settings(arguments->config, arguments->overrides), notes);
     const Config config = load_config(tree, notes);
-    for (const std::string& note : notes) console.line(note);
     if (arguments->explain) {
+      for (const std::string& note : notes) console.line(note);
       const Explanation explanation = explain(resolve_run_paths(config, console), console);
       console.result(wrap_entries(explanation.text, console));
       for (const Resource& resource : explanation.resources) require_resource(resource, console);
@@ -90,7 +90,7 @@ CommandHandler add_training(CommandLine& line, const char* name, const char* hel
                            : arguments->overwrite ? StartMode::kReplace
                                                   : StartMode::kNew;
     if (mode != StartMode::kNew) require_own_run_dir(arguments->config, tree, config);
-    return run_training(config, mode, console, arguments->watch,
+    return run_training(config, notes, mode, console, arguments->watch,
                         {.data = arguments->changed_data, .damaged_rows = arguments->damaged_rows});
   };
 }

@@ -29,6 +29,12 @@ class FolderOfARun(support.Test):
         self.assertEqual(support.checkpoints(run)[-1], "step-000009")  # 8 of SFT, 1 of RL
         self.assertIn("seed: 3", (run / "config.yaml").read_text())
 
+    def test_the_first_line_is_the_device(self):
+        result = train(self.folder / "run", objective={"method": "ppo"}, train={"steps": 1})
+        self.assert_exit(result, 0)
+        self.assertTrue(result.stdout.startswith("device: cpu"), result.stdout)
+        self.assertIn("objective.method ppo uses group advantages", result.stdout)
+
     def test_quickstart_replaces_only_its_own_run_in_its_own_place(self):
         short = [f"{key}={value}" for key, value in support.SMALL.items() if key.split(".")[0] in ("sft", "train", "rollout", "eval")]
 

@@ -50,7 +50,8 @@ Interval wilson_interval(double successes, double count) {
   const double p = successes / count, z2 = kNormal * kNormal;
   const double centre = (p + z2 / (2 * count)) / (1 + z2 / count);
   const double half_width = kNormal / (1 + z2 / count) * std::sqrt(p * (1 - p) / count + z2 / (4 * count * count));
-  return {std::max(0.0, centre - half_width), std::min(1.0, centre + half_width)};
+  // Rounding must not move the bounds 0 and 1.
+  return {successes <= 0 ? 0 : centre - half_width, successes >= count ? 1 : centre + half_width};
 }
 
 Interval fraction_interval(std::span<const double> fractions, int64_t trials) {

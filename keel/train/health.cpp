@@ -149,6 +149,17 @@ std::vector<std::string> health_alarms(const StepMetrics& metrics, const Config&
   return alarms;
 }
 
+std::optional<std::string> warn_of_masks_by_mismatch(const StepMetrics& metrics, const Config& config) {
+  constexpr double kMaxMasked = 0.05;
+  if (!metrics.tokens || metrics.tokens->masked_by_update.empty() || config.rollout.staleness > 0) return std::nullopt;
+  const double masked = metrics.tokens->masked_by_update.front();
+  if (masked <= kMaxMasked) return std::nullopt;
+  return str_cat(config.objective.method, " masks ", fixed(100 * masked, 1),
+                 " % of the tokens in the first update of the step, although sampler and trainer have equal weights: ",
+                 "its threshold is below their difference by rounding. Fix: set objective.anchor=recomputed, ",
+                 "rollout.bitwise=true or run.precision=float32, or raise the threshold");
+}
+
 std::optional<std::string> explain_missing_update(const StepMetrics& metrics) {
   if (metrics.masked == 1.0)
     return str_cat("every completion was truncated at the maximum length and masked (train.mask_truncated); ",

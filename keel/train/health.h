@@ -30,6 +30,9 @@ void check_skipped_updates(const TrainState& state, const Config& config);
 void require_finite_weights(const MasterWeights& policy, const MasterWeights* critic, const TrainState& state,
                             const Config& config, const std::filesystem::path& checkpoints);
 
+/// Warns if the trust region masks many tokens of a step's first update, when sampler and trainer have equal weights.
+std::optional<std::string> warn_of_masks_by_mismatch(const StepMetrics& metrics, const Config& config);
+
 /// Explains why a step made no update, and the fix; none if it made one.
 std::optional<std::string> explain_missing_update(const StepMetrics& metrics);
 

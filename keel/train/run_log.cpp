@@ -122,13 +122,15 @@ void RunLog::step(const StepMetrics& metrics, int64_t done, double seconds) {
     evaluation_next_ = evaluations_left_ > remaining_evaluations(config_, done);
   }
   show_step(line, done, steps);
-  count_empty_step(metrics);
+  check_first_steps(metrics);
 }
 
-/// Warns early if a run begins with steps without an update, because kAlarmSteps steps may take hours.
-void RunLog::count_empty_step(const StepMetrics& metrics) {
+/// Warns early of a trust region below the mismatch, and if a run begins with steps without an update, because
+/// kAlarmSteps steps may take hours.
+void RunLog::check_first_steps(const StepMetrics& metrics) {
   constexpr int64_t kFirstSteps = 3;
   ++rl_steps_;
+  if (const auto masks = warn_of_masks_by_mismatch(metrics, config_); masks && rl_steps_ == 1) warning(*masks);
   const std::optional<std::string> why = explain_missing_update(metrics);
   if (!why) return;
   why_empty_ = *why;

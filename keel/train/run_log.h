@@ -51,7 +51,7 @@ class RunLog {
 
  private:
   void show_step(const std::string& line, int64_t done, int64_t steps);
-  void count_empty_step(const StepMetrics& metrics);
+  void check_first_steps(const StepMetrics& metrics);
   void set_progress(const std::string& progress, int64_t steps_left, double seconds);
 
   Console& console_;

@@ -60,6 +60,19 @@ TEST(MissingUpdate, IsExplainedIfAllCompletionsAreMasked) {
               testing::Optional(AllOf(HasSubstr("train.mask_truncated"), HasSubstr("raise rollout.max_new_tokens"))));
 }
 
+TEST_F(HealthAlarms, WarnOfAThresholdBelowTheMismatch) {
+  StepMetrics metrics = good_step();
+  EXPECT_EQ(warn_of_masks_by_mismatch(metrics, config_), std::nullopt);
+  metrics.tokens->masked_by_update = {0.04, 0.5};
+  EXPECT_EQ(warn_of_masks_by_mismatch(metrics, config_), std::nullopt);
+  metrics.tokens->masked_by_update = {0.375, 0.5};
+  config_.objective.method = "gspo";
+  EXPECT_THAT(warn_of_masks_by_mismatch(metrics, config_),
+              testing::Optional(AllOf(HasSubstr("gspo masks 37.5 %"), HasSubstr("objective.anchor=recomputed"))));
+  config_.rollout.staleness = 1;  // then it may be drift
+  EXPECT_EQ(warn_of_masks_by_mismatch(metrics, config_), std::nullopt);
+}
+
 TEST_F(HealthAlarms, AreNotRaisedForGoodSteps) {
   for (int step = 0; step < 3 * kAlarmSteps; ++step) EXPECT_THAT(after(good_step()), IsEmpty());
 }

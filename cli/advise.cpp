@@ -69,8 +69,8 @@ void print_table(const Advice& advice, const MethodSpec& spec, const std::string
   console.result(text_table(rows, {6}));
   if (!advice.best)
     return console.result(
-        "No threshold leaves a token outside: in every recorded update the policy equals the one that sampled the "
-        "tokens");
+        "No threshold leaves a token outside: in every recorded update the policy is close to the one that sampled "
+        "the tokens");
   console.result("For " + percent(advice.target) + " outside use this setting (" + percent(advice.best_fraction) +
                  " outside):\n  " + settings_for(spec, *advice.best));
 }

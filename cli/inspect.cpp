@@ -15,6 +15,7 @@
 #include "keel/model/folder/model_folder.h"
 #include "keel/model/formats/gguf/gguf_model.h"
 #include "keel/model/formats/safetensors/safetensors.h"
+#include "keel/record/run_folder.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "libs/hftext/tokenizer/tokenizer.h"
 
@@ -209,6 +210,7 @@ Contents inspect_folder(const fs::path& path) {
   }
   if (path_exists(path / "adapter_config.json")) return inspect_adapter(path);
   if (is_folder(path / "checkpoints")) return inspect_run(path);
+  if (RunFolder::contains_run(path)) fail(ExitCode::kBadInput, path, " is a run that has no checkpoint yet");
   fail(ExitCode::kBadInput, path,
        " has no config.json, no adapter_config.json and no checkpoints; expected the folder of ",
        "a model, an adapter or a run, a .safetensors or a .gguf file");

@@ -40,15 +40,9 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
     fail(ExitCode::kBadConfiguration, "cannot write ", arguments.output,
          ": it exists; remove it or choose another name");
   std::string name = std::filesystem::path(full_path(arguments.input)).filename().string();
-  std::optional<WeightSource> master_weights;
-  if (is_folder(path)) {
-    verify_checksums(path);
-    master_weights = float32_weights(path);
-  } else {
-    name = GgufFile::open(path).metadata().text("general.name").value_or(path.stem().string());
-  }
-  const LoadedModel loaded =
-      master_weights ? load_folder(path, {at::kCPU}, &*master_weights) : load_model(path.string(), {at::kCPU});
+  if (!is_folder(path)) name = GgufFile::open(path).metadata().text("general.name").value_or(path.stem().string());
+  LoadedModel loaded = load_trained_model(path.string(), {at::kCPU}, messages);
+  loaded.model = loaded.model.merged({});
   name = text::lossy_utf8(name);  // folder names may be invalid UTF-8
   const GgufFormat& format = gguf_format(arguments.dtype, loaded);
   const ModelConfig& config = loaded.model.config();
@@ -100,10 +94,9 @@ ExitCode convert(const ConvertArguments& arguments) {
     return ExitCode::kDone;
   };
   if (is_folder(path)) {
-    verify_checksums(path);
     const ModelFolder model = ModelFolder::open(path);
-    const std::optional<WeightSource> master_weights = float32_weights(path);
-    write_model_only(model, master_weights ? *master_weights : model.weights(), arguments.output, dtype);
+    const LoadedModel loaded = load_trained_model(path.string(), {at::kCPU}, messages);
+    write_model_only(model, loaded.model.merged({}), arguments.output, dtype);
     return report(model.config.model_type, model.config.parameter_count());
   }
   const GgufModel model = GgufModel::open(path);

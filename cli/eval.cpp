@@ -119,10 +119,11 @@ EvaluatedModel load_named_model(const std::string& name, const EvalArguments& ar
                                 const LoadOptions& options, Console& messages) {
   warn_other_template_kwargs(name, config, messages);
   if (config.model.random_weights) messages.line("model.random_weights is ignored: evaluating the weights of " + name);
-  LoadedModel model = load_verified_model(name, options);
-  if (arguments.adapter.empty()) return {name, std::move(model), is_checkpoint(name) ? load_state(name).updates : 0};
+  if (arguments.adapter.empty())
+    return {name, load_trained_model(name, options, messages), is_checkpoint(name) ? load_state(name).updates : 0};
   const std::string adapter = resolve_adapter(arguments.adapter, &messages);
   require_adapter_base(name, adapter, "--adapter");
+  LoadedModel model = load_verified_model(name, options);
   read_adapter(adapter, model.model);
   return {describe_with_adapter(name, adapter), std::move(model)};
 }

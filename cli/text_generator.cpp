@@ -100,14 +100,12 @@ LoadedModel load_with_adapter(const GenerationArguments& arguments, const std::s
   const std::string adapter = resolve_adapter(arguments.adapter, &messages);
   const at::Device device = open_device(arguments.device, "--device");
   const at::ScalarType type = compute_type(arguments.precision, device);
-  // An adapter is merged in float32.
-  LoadedModel loaded = load_verified_model(name, {device, adapter.empty() ? type : at::kFloat});
-  if (!adapter.empty()) {
-    require_adapter_base(name, adapter, "--adapter");
-    read_adapter(adapter, loaded.model);
-    loaded.model = loaded.model.merged({});
-  }
+  if (!adapter.empty()) require_adapter_base(name, adapter, "--adapter");
+  LoadedModel loaded = adapter.empty() ? load_trained_model(name, {device, type}, messages)
+                                       : load_verified_model(name, {device, type});
+  if (!adapter.empty()) read_adapter(adapter, loaded.model);
   loaded.model.set_compute_type(type);
+  if (!is_narrow(type)) loaded.model = loaded.model.merged({});  // once, and not for every prompt
   return loaded;
 }
 

@@ -10,6 +10,7 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
 #include "keel/evaluation/evaluation.h"
+#include "keel/model/folder/model_folder.h"
 #include "keel/record/run_ownership.h"
 #include "keel/record/tokens/token_file.h"
 #include "keel/train/checkpoint/run_models.h"
@@ -44,6 +45,15 @@ void warn_of_temporary_base(const Config& config, Console& console) {
     console.warning(config.model.path +
                     " is a checkpoint that its run removes if it continues (checkpoint.keep), and resuming " +
                     "this run needs it. Unless that run has ended, start from a copy made with `keel convert`");
+}
+
+/// Warns if the run starts from merged weights that have lost a part of their adapter.
+void warn_of_rounded_base(const Config& config, Console& console) {
+  if (!config.model.path.empty() && has_rounded_adapter(locate_model(config.model.path)))
+    console.warning("model.path: the weights in " + config.model.path + " have an adapter merged and rounded to a narrow " +
+                    "dtype, which loses small updates. To continue the adapter, set its base as model.path and " +
+                    "lora.adapter=" + config.model.path + "/adapter. For a copy without rounding, use `keel convert` " +
+                    "with --dtype float32");
 }
 
 /// Warns if lora.dropout differs from the dropout that the adapter was trained with, which PEFT would use.
@@ -86,6 +96,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   if (replaces_run && !replace)
     console.line("replacing the run in " + config.run.dir + ", which ended before its first checkpoint");
   warn_of_temporary_base(config, console);
+  warn_of_rounded_base(config, console);
   warn_of_changed_dropout(config, console);
   require_memory_for_weights({config, shape, type, device});
   Crc32c base;

@@ -161,6 +161,49 @@ class ModelFolder(support.Test):
         self.base = narrow
         self.assertEqual(changed, self.generate("--temperature", 1).stdout)
 
+    def test_a_trained_adapter_survives_narrow_folders(self):
+        self.write_weights(lambda name: "BF16")
+        plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 20}, train={"steps": 2}, optimizer={"lr": 1e-5}, lora={"rank": 2})
+        self.assert_exit(self.train("lora", **plan), 0)
+        run, base = self.last("lora"), self.base
+        self.base = run
+        self.assert_exit(self.train("next", "--explain", **plan), 0)
+        self.assert_exit(self.train("next", **plan), 0, "have an adapter merged and rounded")
+        self.base = base
+        self.assert_exit(keel("convert", base, self.folder / "base32", "--dtype", "float32"), 0)
+        self.assert_exit(keel("convert", run, self.folder / "wide", "--dtype", "float32"), 0)
+        start, wide = (read_weights(self.folder / name / "model.safetensors") for name in ("base32", "wide"))
+        adapter, settings = read_weights(run / "adapter/adapter_model.safetensors"), json.loads((run / "adapter/adapter_config.json").read_text())
+        scale = settings["lora_alpha"] / settings["r"]
+        for name, (shape, numbers) in wide.items():
+            layer = "base_model.model." + name.removesuffix(".weight")
+            want = start[name][1]
+            if f"{layer}.lora_A.weight" in adapter:
+                a, b, columns = adapter[f"{layer}.lora_A.weight"][1], adapter[f"{layer}.lora_B.weight"][1], shape[1]
+                self.assertTrue(any(b), name)
+                want = [w + scale * sum(b[2 * (i // columns) + k] * a[k * columns + i % columns] for k in (0, 1)) for i, w in enumerate(want)]
+            self.assertLess(max(abs(x - y) for x, y in zip(numbers, want)), 1e-8, name)
+
+        def numbers(model, *flags):
+            self.base = model
+            result = self.generate("--temperature", 1, *flags)
+            self.assert_exit(result, 0)
+            return result
+
+        apart = numbers(base, "--adapter", run / "adapter").stdout
+        rounded = self.folder / "rounded"  # as another program reads it
+        shutil.copytree(run, rounded)
+        (rounded / "manifest.json").unlink()
+        for same in (run, self.folder / "wide"):
+            self.assertEqual(numbers(same).stdout, apart)
+        self.assertNotEqual(numbers(rounded).stdout, apart)
+        self.assertEqual(numbers(run, "--precision", "bf16").stdout, numbers(base, "--adapter", run / "adapter", "--precision", "bf16").stdout)
+
+        base.rename(self.folder / "moved")
+        fallback = numbers(run)
+        self.assertIn("so the checkpoint's merged weights are used", fallback.stderr)
+        self.assertEqual(fallback.stdout, numbers(rounded).stdout)
+
     def test_config_json_is_written_back_as_it_was_read(self):
         plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 0})
         extra = {"transformers_version": "4.44.0", "_name_or_path": "someone/model", "my_own_key": {"a": [1, None, 0.5]}}

@@ -78,12 +78,11 @@ void write_gguf_as_folder(const GgufModel& model, const fs::path& folder, at::Sc
   });
 }
 
-void write_model_only(const ModelFolder& from, const WeightSource& weights, const fs::path& folder,
+void write_model_only(const ModelFolder& from, const ModelWeights& model, const fs::path& folder,
                       std::optional<at::ScalarType> dtype) {
   write_new_folder(folder, [&](const fs::path& partial) {
     const Tokenizer tokenizer =
         Tokenizer::load(from.path);  // first, since a running training can delete its checkpoint
-    const ModelWeights model = ModelWeights::load(from.config, weights, {at::kCPU});
     if (dtype)
       for (const NamedTensor& weight : model.parameters()) check_fits(weight.value.detach(), *dtype, weight.name);
     write_model_folder(partial, model, tokenizer, from.generation, dtype ? WeightDtypes(*dtype) : from.dtypes);

@@ -14,9 +14,8 @@ namespace keel {
 
 void write_gguf_as_folder(const GgufModel& model, const std::filesystem::path& folder, at::ScalarType dtype);
 
-/// Copies only the model of a folder, such as a checkpoint. Without `dtype` the weights keep their types. `weights` are
-/// those of the folder, or its unrounded master weights.
-void write_model_only(const ModelFolder& from, const WeightSource& weights, const std::filesystem::path& folder,
+/// Writes a model with the tokenizer and the settings of a folder. Without `dtype` the weights have the folder's types.
+void write_model_only(const ModelFolder& from, const ModelWeights& model, const std::filesystem::path& folder,
                       std::optional<at::ScalarType> dtype);
 
 }  // namespace keel

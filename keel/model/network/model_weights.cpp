@@ -241,6 +241,12 @@ void ModelWeights::list_weights() {
   });
 }
 
+ModelWeights ModelWeights::with_config(const ModelConfig& config) const {
+  ModelWeights copy = *this;
+  copy.config_ = config;
+  return copy;
+}
+
 ModelWeights ModelWeights::without_adapter() const {
   ModelWeights copy = *this;
   copy.visit_linears([](const std::string&, Linear& layer) { layer.lora_a = layer.lora_b = {}; });

@@ -85,7 +85,9 @@ class ModelWeights {
   using AdapterFunction = std::function<std::optional<LoraMatrices>(const std::string& layer, int64_t out, int64_t in)>;
   void set_adapter(const AdapterFunction& make_adapter);
 
-  // Copies of the network with other weights; everything else is shared.
+  // Copies of the network with other weights or another config.json; everything else is shared.
+
+  ModelWeights with_config(const ModelConfig& config) const;
 
   ModelWeights without_adapter() const;
   /// Merges the adapter into the linear weights, computed from the masters and rounded by `round`, if given. Without

@@ -352,6 +352,11 @@ std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpo
   return source.shapes.empty() ? std::nullopt : std::optional(std::move(source));
 }
 
+bool has_rounded_adapter(const std::filesystem::path& checkpoint) {
+  return path_exists(checkpoint / "manifest.json") && path_exists(adapter_folder(checkpoint)) &&
+         ModelFolder::open(checkpoint).dtypes.common() != at::kFloat;
+}
+
 Json set_adapter(const std::filesystem::path& checkpoint, ModelWeights& base) {
   return read_adapter(adapter_folder(checkpoint), base);
 }

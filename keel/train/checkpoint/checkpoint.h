@@ -87,6 +87,10 @@ constexpr const char* kMergedAdapters = "merged_adapters";
 /// Shortens a base's path to the folder's name, so that shared weights do not contain local paths.
 Json portable_base_name(const Json& base);
 
+/// Returns whether a checkpoint has an adapter, and its merged weights are narrower than float32. Rounding them loses
+/// most of a small update. False if the user has changed the folder, and so removed its manifest.
+bool has_rounded_adapter(const std::filesystem::path& checkpoint);
+
 /// The path of a checkpoint's adapter.
 std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint);
 

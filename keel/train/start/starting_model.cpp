@@ -117,6 +117,31 @@ LoadedModel load_verified_model(const std::string& name, const LoadOptions& opti
   return trained ? load_folder(path, options, &*trained) : load_model(name, options);
 }
 
+LoadedModel load_trained_model(const std::string& name, const LoadOptions& options, Console& console) {
+  const std::filesystem::path checkpoint = locate_model(name);
+  if (!has_rounded_adapter(checkpoint)) return load_verified_model(name, options);
+  verify_checksums(checkpoint);
+  const std::string base = saved_config(checkpoint).at("model").value("path", "");
+  std::string problem = "it has changed";
+  try {
+    LoadedModel loaded = load_folder_without_weights(checkpoint);
+    Crc32c checksum;
+    const LoadedModel start = load_verified_model(base, {options.device, options.type, &checksum});
+    loaded.model = start.model.with_config(loaded.model.config());  // which names the adapter that is merged into it
+    if (checksum.value() == load_state(checkpoint).base_checksum) {
+      loaded.adapter = set_adapter(checkpoint, loaded.model);
+      return loaded;
+    }
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadInput) throw;
+    problem = error.what();
+  }
+  console.warning("the base of the adapter in " + checkpoint.string() + ", " + base + ", cannot be used (" + problem +
+                  "), so the checkpoint's merged weights are used. They are rounded to " +
+                  "the dtype of the base, which loses small updates");
+  return load_verified_model(name, options);
+}
+
 std::string adapter_fingerprint(const std::filesystem::path& adapter) {
   const std::filesystem::path weights = adapter / "adapter_model.safetensors";
   return path_exists(weights) ? "sha256:" + sha256_of_file(weights) : "";

@@ -47,4 +47,8 @@ void verify_checksums(const std::filesystem::path& folder);
 /// Loads a model after verify_checksums(); a checkpoint gives its float32 master weights.
 LoadedModel load_verified_model(const std::string& name, const LoadOptions& options);
 
+/// The same, but a checkpoint whose merged weights are rounded gives its base with the adapter apart. Warns and returns
+/// the merged weights if the base is missing or has changed.
+LoadedModel load_trained_model(const std::string& name, const LoadOptions& options, Console& console);
+
 }  // namespace keel

@@ -48,9 +48,9 @@ inline keel::LoadedModel random_model(const std::string& shape, at::Device devic
   const keel::ModelConfig config = bench_shape(shape);
   std::vector<std::string> words;
   for (int64_t i = 0; i < config.vocab_size; ++i) words.push_back("w" + std::to_string(i));
-  keel::LoadedModel result{.model = keel::ModelWeights::random(
-                               config, /*seed=*/0, {device, lora_rank > 0 ? type : at::kFloat}),
-                           .tokenizer = keel::Tokenizer::word_level(words, {})};
+  keel::LoadedModel result{
+      .model = keel::ModelWeights::random(config, /*seed=*/0, {device, lora_rank > 0 ? type : at::kFloat}),
+      .tokenizer = keel::Tokenizer::word_level(words, {})};
   if (lora_rank > 0) result.model.add_adapter({.rank = lora_rank}, /*seed=*/0);
   return result;
 }

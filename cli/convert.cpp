@@ -41,7 +41,7 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
          ": it exists; remove it or choose another name");
   std::string name = std::filesystem::path(full_path(arguments.input)).filename().string();
   if (!is_folder(path)) name = GgufFile::open(path).metadata().text("general.name").value_or(path.stem().string());
-  LoadedModel loaded = load_trained_model(path.string(), {at::kCPU}, messages);
+  LoadedModel loaded = load_trained_model(path.string(), "", {at::kCPU}, messages);
   loaded.model = loaded.model.merged({});
   name = text::lossy_utf8(name);  // folder names may be invalid UTF-8
   const GgufFormat& format = gguf_format(arguments.dtype, loaded);
@@ -94,10 +94,11 @@ ExitCode convert(const ConvertArguments& arguments) {
     return ExitCode::kDone;
   };
   if (is_folder(path)) {
-    const ModelFolder model = ModelFolder::open(path);
-    const LoadedModel loaded = load_trained_model(path.string(), {at::kCPU}, messages);
-    write_model_only(model, loaded.model.merged({}), arguments.output, dtype);
-    return report(model.config.model_type, model.config.parameter_count());
+    LoadedModel loaded = load_trained_model(path.string(), "", {at::kCPU}, messages);
+    loaded.model = loaded.model.merged({});
+    write_model_only(loaded.model, loaded.tokenizer, loaded.generation, dtype ? WeightDtypes(*dtype) : loaded.dtypes,
+                     arguments.output);
+    return report(loaded.model.config().model_type, loaded.model.config().parameter_count());
   }
   const GgufModel model = GgufModel::open(path);
   if (!dtype) dtype = at::kFloat;

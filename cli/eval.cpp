@@ -119,12 +119,9 @@ EvaluatedModel load_named_model(const std::string& name, const EvalArguments& ar
                                 const LoadOptions& options, Console& messages) {
   warn_other_template_kwargs(name, config, messages);
   if (config.model.random_weights) messages.line("model.random_weights is ignored: evaluating the weights of " + name);
-  if (arguments.adapter.empty())
-    return {name, load_trained_model(name, options, messages), is_checkpoint(name) ? load_state(name).updates : 0};
   const std::string adapter = resolve_adapter(arguments.adapter, &messages);
-  require_adapter_base(name, adapter, "--adapter");
-  LoadedModel model = load_verified_model(name, options);
-  read_adapter(adapter, model.model);
+  LoadedModel model = load_trained_model(name, adapter, options, messages);
+  if (adapter.empty()) return {name, std::move(model), is_checkpoint(name) ? load_state(name).updates : 0};
   return {describe_with_adapter(name, adapter), std::move(model)};
 }
 
@@ -324,8 +321,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   const at::Device device = open_run_device(config.run, messages);
   std::string problem_set = choose_prompts(config);
   const at::ScalarType type = resolve_precision(config.run, device);
-  auto [name, model, updates] =
-      load_evaluated_model(arguments, config, {device, type}, use_starting_model, messages);
+  auto [name, model, updates] = load_evaluated_model(arguments, config, {device, type}, use_starting_model, messages);
   model.model.set_compute_type(type);
   config.model.path = name;  // later checks test only whether it is empty
   const EvaluationRequest request = evaluation_request(config, model, updates);
@@ -368,8 +364,9 @@ CommandHandler add_eval(CommandLine& line) {
   const auto arguments = std::make_shared<EvalArguments>();
   Command command = line.add("eval", "Evaluate on held-out prompts: pass@k, avg@k and maj@k");
   command
-      .option("CONFIG", arguments->config,
-              "Configuration file, YAML or JSON, with the sections data or task, reward and eval, or the folder of a run")
+      .option(
+          "CONFIG", arguments->config,
+          "Configuration file, YAML or JSON, with the sections data or task, reward and eval, or the folder of a run")
       .required()
       .files()
       .settings();

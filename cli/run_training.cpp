@@ -249,9 +249,17 @@ namespace {
 std::unique_ptr<Run> open_run(const Config& config, const std::vector<std::string>& notes, StartMode mode,
                               const AcceptedChanges& accepted, Console& console) {
   const bool resumes = mode == StartMode::kResume;
-  auto run = resumes ? Run::resume(config, console, accepted)
-                     : Run::start(config, mode == StartMode::kReplace, console);
-  for (const std::string& note : notes) console.line(note);
+  std::unique_ptr<Run> run;
+  const auto print_notes = [&] {
+    for (const std::string& note : notes) console.line(note);
+  };
+  try {
+    run = resumes ? Run::resume(config, console, accepted) : Run::start(config, mode == StartMode::kReplace, console);
+  } catch (const std::exception&) {
+    print_notes();
+    throw;
+  }
+  print_notes();
   if (resumes && run->is_done())
     console.result("The run in " + config.run.dir + " was already finished at step " + std::to_string(run->step()) +
                    ", so nothing is trained. To train more steps, raise " +

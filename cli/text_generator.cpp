@@ -100,10 +100,7 @@ LoadedModel load_with_adapter(const GenerationArguments& arguments, const std::s
   const std::string adapter = resolve_adapter(arguments.adapter, &messages);
   const at::Device device = open_device(arguments.device, "--device");
   const at::ScalarType type = compute_type(arguments.precision, device);
-  if (!adapter.empty()) require_adapter_base(name, adapter, "--adapter");
-  LoadedModel loaded = adapter.empty() ? load_trained_model(name, {device, type}, messages)
-                                       : load_verified_model(name, {device, type});
-  if (!adapter.empty()) read_adapter(adapter, loaded.model);
+  LoadedModel loaded = load_trained_model(name, adapter, {device, type}, messages);
   loaded.model.set_compute_type(type);
   if (!is_narrow(type)) loaded.model = loaded.model.merged({});  // once, and not for every prompt
   return loaded;

@@ -257,13 +257,12 @@ void Decoding::record_kept_tokens(KeptTokens& kept, const int32_t* bitmaps, int6
   kept.append(reinterpret_cast<const uint32_t*>(bitmaps) + row * bitmap_words(kept.vocab));
   request_.kept_bytes += kept.bytes() - before;
   if (request_.kept_bytes <= request_.max_kept_bytes) return;
-  fail(
-      ExitCode::kBadConfiguration, "rollout: the token sets of truncated sampling take ",
-      format_bytes(request_.kept_bytes), " after ", progress_.tokens + 1, " tokens of this step; the limit is ",
-      format_bytes(request_.max_kept_bytes),
-      ", half of this machine's memory, shared by rollout.staleness + 1 batches. Fix: resume on a machine with more ",
-      "memory, or start a new run with a lower rollout.top_p, rollout.top_k or train.prompts_per_step, or a higher ",
-      "rollout.min_p");
+  fail(ExitCode::kBadConfiguration, "rollout: the token sets of truncated sampling take ",
+       format_bytes(request_.kept_bytes), " after ", progress_.tokens + 1, " tokens of this step; the limit is ",
+       format_bytes(request_.max_kept_bytes),
+       ", half of this machine's memory, shared by rollout.staleness + 1 batches. Fix: resume on a machine with more ",
+       "memory, or start a new run with a lower rollout.top_p, rollout.top_k or train.prompts_per_step, or a higher ",
+       "rollout.min_p");
 }
 
 void Decoding::finish(Sequence& sequence) {

@@ -156,8 +156,9 @@ std::optional<std::string> warn_of_masks_by_mismatch(const StepMetrics& metrics,
   if (masked <= kMaxMasked) return std::nullopt;
   return str_cat(config.objective.method, " masks ", fixed(100 * masked, 1),
                  " % of the tokens in the first update of the step, although sampler and trainer have equal weights: ",
-                 "its threshold is below their difference by rounding. Fix: set objective.anchor=recomputed, ",
-                 "rollout.bitwise=true or run.precision=float32, or raise the threshold");
+                 "its threshold is below their difference by rounding. Fix: set objective.anchor=recomputed or ",
+                 config.rollout.weights == "exact" ? "rollout.bitwise=true" : "rollout.weights=exact",
+                 ", or raise the threshold");
 }
 
 std::optional<std::string> explain_missing_update(const StepMetrics& metrics) {

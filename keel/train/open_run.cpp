@@ -50,10 +50,11 @@ void warn_of_temporary_base(const Config& config, Console& console) {
 /// Warns if the run starts from merged weights that have lost a part of their adapter.
 void warn_of_rounded_base(const Config& config, Console& console) {
   if (!config.model.path.empty() && has_rounded_adapter(locate_model(config.model.path)))
-    console.warning("model.path: the weights in " + config.model.path + " have an adapter merged and rounded to a narrow " +
-                    "dtype, which loses small updates. To continue the adapter, set its base as model.path and " +
-                    "lora.adapter=" + config.model.path + "/adapter. For a copy without rounding, use `keel convert` " +
-                    "with --dtype float32");
+    console.warning(
+        "model.path: the weights in " + config.model.path +
+        " have an adapter merged and are rounded, which loses small updates. Fix: continue the adapter with " +
+        "its base as model.path and lora.adapter=" + config.model.path +
+        "/adapter, or start from an unrounded copy made with `keel convert` and --dtype float32");
 }
 
 /// Warns if lora.dropout differs from the dropout that the adapter was trained with, which PEFT would use.
@@ -100,7 +101,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   warn_of_changed_dropout(config, console);
   require_memory_for_weights({config, shape, type, device});
   Crc32c base;
-  LoadedModel policy = load_starting_model(config, base_load_options(config, device, type, &base));
+  LoadedModel policy = load_starting_model(config, base_load_options(config, device, type, base));
   TrainState state{.phase = config.sft.has_steps() ? Phase::kSft : Phase::kRl};
   PromptSources prompt_sources = PromptSources::for_run(config, policy);
   Demonstrations demonstrations(config, policy);

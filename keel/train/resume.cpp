@@ -177,22 +177,18 @@ bool names_checkpoint(const std::filesystem::path& path) {
   return is_checkpoint_name(path.filename().string()) && path.parent_path().filename() == "checkpoints";
 }
 
-/// Loads the base model and the checkpoint's adapter on it.
-void load_base_and_adapter(LoadedModel& policy, const Config& config, at::Device device, at::ScalarType type,
-                           const TrainState& state, const std::filesystem::path& checkpoint) {
+/// Loads the base model with the checkpoint's adapter.
+void require_base_and_adapter(LoadedModel& policy, const Config& config, at::Device device, at::ScalarType type,
+                              const std::filesystem::path& checkpoint) {
   if (names_checkpoint(config.model.path) && !path_exists(config.model.path))
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,
          ", the checkpoint that this run trains an adapter on, is gone: its run has removed it (checkpoint.keep) or ",
          "was moved. Set its new path with model.path=FOLDER. If it is lost, start a new run from ",
          checkpoint.string(), ", whose weights have the adapter merged");
-  Crc32c checksum;
-  ModelWeights base = load_starting_model(config, base_load_options(config, device, type, &checksum)).model;
-  if (checksum.value() != state.base_checksum)
+  if (!load_base_and_adapter(policy, config, device, type, checkpoint))
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,
          " has other weights or another config.json than when the run was started, and the adapter in ",
          checkpoint.string(), " needs the original ones. Restore the model");
-  policy.adapter = set_adapter(checkpoint, base);
-  policy.model = std::move(base);
 }
 
 /// Fails if model.path now names another model than the run started from, which would be recorded wrongly. The run does
@@ -201,7 +197,7 @@ void require_same_model(const Config& config, const Checkpoint& checkpoint) {
   const std::string& path = config.model.path;
   if (checkpoint.config.at("model").at("path") == path || !path_exists(path)) return;
   Crc32c checksum;
-  load_starting_model(config, {.device = at::kCPU, .checksum = &checksum});
+  load_starting_model(config, {at::kCPU, at::kFloat, [&](auto bytes) { checksum.update(bytes); }});
   if (checksum.value() != checkpoint.state.base_checksum)
     fail(ExitCode::kBadConfiguration, "model.path: ", path,
          " has other weights or another config.json than what the run was started from, ",
@@ -265,7 +261,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   require_same_phases(config, checkpoint.config, newest);
   std::vector<std::string> changes = require_same_config(config, checkpoint.config, newest.string());
   if (config.lora.used())
-    load_base_and_adapter(checkpoint.policy, config, device, type, checkpoint.state, newest);
+    require_base_and_adapter(checkpoint.policy, config, device, type, newest);
   else
     require_same_model(config, checkpoint);
   require_same_start_adapter(config, checkpoint);

@@ -94,10 +94,11 @@ ExitCode Run::run_until_done() {
     if (!watcher_.collecting || error.code() == ExitCode::kHealthGuard) throw;
     throw Error(error.code(), error.what() + save_after_failure());
   } catch (const std::exception&) {  // for example, out of memory
-    const bool is_saved = watcher_.collecting;
-    const std::string recovery = is_saved ? save_after_failure() : ". " + checkpoints_.describe_recovery(state_.step());
     console_.end_progress();
-    console_.result("stopped by an error" + recovery);
+    if (watcher_.collecting)
+      console_.result("stopped by an error" + save_after_failure());
+    else if (state_.step() > 0)
+      console_.result("stopped by an error. " + checkpoints_.describe_recovery(state_.step()));
     throw;
   }
 }

@@ -5,48 +5,10 @@ import math
 import pathlib
 import re
 import shutil
-import struct
 
 import support
 from support import checkpoints, keel, train
-
-# For each dtype name of the format, converts a number to bytes.
-WRITE = {"F32": lambda x: struct.pack("<f", x), "BF16": lambda x: struct.pack("<f", x)[2:],
-         "F16": lambda x: struct.pack("<e", x), "F64": lambda x: struct.pack("<d", x), "I32": lambda x: struct.pack("<i", int(x)),
-         "U8": lambda x: struct.pack("<B", int(abs(x))), "I8": lambda x: struct.pack("<b", int(x)), "F8_E4M3": lambda x: b"\0"}
-
-
-def read_header(path):
-    data = pathlib.Path(path).read_bytes()
-    size = struct.unpack("<Q", data[:8])[0]
-    return json.loads(data[8:8 + size]), data[8 + size:]
-
-
-def read_weights(path):
-    """{name: (shape, numbers)} of a file whose tensors are all float32."""
-    header, data = read_header(path)
-    tensors = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        assert entry["dtype"] == "F32", entry
-        begin, end = entry["data_offsets"]
-        tensors[name] = (entry["shape"], list(struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])))
-    return tensors
-
-
-def write_weights(path, tensors, dtype_of=lambda name: "F32"):
-    header, data = {"__metadata__": {"format": "pt"}}, b""
-    for name, (shape, numbers) in tensors.items():
-        piece = b"".join(map(WRITE[dtype_of(name)], numbers))
-        header[name] = {"dtype": dtype_of(name), "shape": shape, "data_offsets": [len(data), len(data) + len(piece)]}
-        data += piece
-    text = json.dumps(header).encode()
-    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def dtypes(path):
-    return {name: entry["dtype"] for name, entry in read_header(path)[0].items() if name != "__metadata__"}
+from weight_files import dtypes, read_weights, write_weights
 
 
 class ModelFolder(support.Test):
@@ -168,7 +130,7 @@ class ModelFolder(support.Test):
         run, base = self.last("lora"), self.base
         self.base = run
         self.assert_exit(self.train("next", "--explain", **plan), 0)
-        self.assert_exit(self.train("next", **plan), 0, "have an adapter merged and rounded")
+        self.assert_exit(self.train("next", **plan), 0, "have an adapter merged and are rounded")
         self.base = base
         self.assert_exit(keel("convert", base, self.folder / "base32", "--dtype", "float32"), 0)
         self.assert_exit(keel("convert", run, self.folder / "wide", "--dtype", "float32"), 0)
@@ -199,9 +161,21 @@ class ModelFolder(support.Test):
         self.assertNotEqual(numbers(rounded).stdout, apart)
         self.assertEqual(numbers(run, "--precision", "bf16").stdout, numbers(base, "--adapter", run / "adapter", "--precision", "bf16").stdout)
 
+        # A run rounds in its compute dtype, too; one in float32 does not.
+        self.base = self.folder / "base32"
+        self.assert_exit(self.train("computes_in_bf16", **plan, run={"precision": "bf16"}), 0)
+        self.assert_exit(self.train("computes_in_float32", **plan), 0)
+        for name, rounds in (("computes_in_bf16", True), ("computes_in_float32", False)):
+            self.base = self.last(name)
+            self.assertEqual("have an adapter merged" in self.train("after_" + name, **plan).stdout, rounds)
+            self.assertEqual(numbers(self.last(name)).stdout, numbers(self.folder / "base32", "--adapter", self.last(name) / "adapter").stdout)
+        # The base of a new network is created again.
+        self.assert_exit(train(self.folder / "new", **plan, run={"precision": "bf16"}), 0)
+        self.assertEqual(numbers(self.folder / "new").stderr.count("cannot be used"), 0)
+
         base.rename(self.folder / "moved")
         fallback = numbers(run)
-        self.assertIn("so the checkpoint's merged weights are used", fallback.stderr)
+        self.assertIn("The merged weights of the checkpoint are used instead", fallback.stderr)
         self.assertEqual(fallback.stdout, numbers(rounded).stdout)
 
     def test_config_json_is_written_back_as_it_was_read(self):

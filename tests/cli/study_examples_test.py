@@ -93,7 +93,10 @@ class StudyExamples(support.Test):
             name = table.parent.name.split("-")[0]
             with open(table, newline="") as file:
                 variants = {row["variant"] for row in csv.DictReader(file)}
-            self.assertEqual(variants, set(objectives(name)), table)
+            expected = set(objectives(name))
+            if table.parent.name in ("mismatch_removed-gpu_c2", "mismatch_removed-gpu_c5"):  # the cap of DPPO, so the others did not run
+                expected = {variant for variant in expected if variant.startswith("dppo_")}
+            self.assertEqual(variants, expected, table)
 
     def test_all_studies_run(self):
         """The short form runs one study with a vocabulary of thousands. The full form runs all studies without a pretrained model, and

@@ -42,13 +42,12 @@ inline ModelWeights tiny_model(const ModelConfig& config, uint64_t seed = 1, at:
   return model;
 }
 
-/// Independent Llama implementation: float64, one sequence, one head at a time, complex rotations, dense masked attention,
-/// gradients by autograd.
+/// Independent Llama implementation: float64, one sequence, one head at a time, complex rotations, dense masked
+/// attention, gradients by autograd.
 class ReferenceModel {
  public:
   explicit ReferenceModel(const ModelWeights& model) : config_(model.config()) {
-    for (const NamedTensor& p : model.parameters())
-      weights_[p.name] = p.value.to(at::kDouble).clone().requires_grad_();
+    for (const NamedTensor& p : model.parameters()) weights_[p.name] = p.value.to(at::kDouble).clone().requires_grad_();
   }
 
   Tensor hidden(const std::vector<int64_t>& tokens) const {  // [T, H]

@@ -78,14 +78,12 @@ void write_gguf_as_folder(const GgufModel& model, const fs::path& folder, at::Sc
   });
 }
 
-void write_model_only(const ModelFolder& from, const ModelWeights& model, const fs::path& folder,
-                      std::optional<at::ScalarType> dtype) {
+void write_model_only(const ModelWeights& model, const Tokenizer& tokenizer, const Json& generation,
+                      const WeightDtypes& dtypes, const fs::path& folder) {
   write_new_folder(folder, [&](const fs::path& partial) {
-    const Tokenizer tokenizer =
-        Tokenizer::load(from.path);  // first, since a running training can delete its checkpoint
-    if (dtype)
-      for (const NamedTensor& weight : model.parameters()) check_fits(weight.value.detach(), *dtype, weight.name);
-    write_model_folder(partial, model, tokenizer, from.generation, dtype ? WeightDtypes(*dtype) : from.dtypes);
+    for (const NamedTensor& weight : model.parameters())
+      check_fits(weight.value.detach(), dtypes.get(weight.name), weight.name);
+    write_model_folder(partial, model, tokenizer, generation, dtypes);
   });
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 
 #include "keel/core/tensor/tensor.h"
 #include "keel/model/folder/model_folder.h"
@@ -9,13 +8,12 @@
 
 namespace keel {
 
-// Both functions write a Hugging Face folder: config.json, generation_config.json, model.safetensors (in `dtype`:
-// float32, float16 or bfloat16) and the tokenizer files. The folder appears atomically; it must be new or empty.
+// Both functions write a Hugging Face folder: config.json, generation_config.json, model.safetensors (in float32,
+// float16 or bfloat16) and the tokenizer files. The folder appears atomically; it must be new or empty.
 
 void write_gguf_as_folder(const GgufModel& model, const std::filesystem::path& folder, at::ScalarType dtype);
 
-/// Writes a model with the tokenizer and the settings of a folder. Without `dtype` the weights have the folder's types.
-void write_model_only(const ModelFolder& from, const ModelWeights& model, const std::filesystem::path& folder,
-                      std::optional<at::ScalarType> dtype);
+void write_model_only(const ModelWeights& model, const Tokenizer& tokenizer, const Json& generation,
+                      const WeightDtypes& dtypes, const std::filesystem::path& folder);
 
 }  // namespace keel

@@ -53,11 +53,16 @@ bool is_ignored_tensor(const std::string& name, const ModelConfig& config) {
   return name.ends_with(".rotary_emb.inv_freq") || (name == kHead && config.tie_word_embeddings);
 }
 
-/// Returns the weight on its device. Its bytes before rounding go into the checksum.
+void pass_config(const ModelConfig& config, const LoadOptions& options) {
+  const std::string json = config.source.dump();
+  if (options.on_bytes) options.on_bytes(std::as_bytes(std::span(json)));
+}
+
+/// Returns the weight on its device, after its bytes before rounding were passed on.
 Weight place_weight(const Tensor& value, const LoadOptions& options) {
-  if (options.checksum != nullptr) {
+  if (options.on_bytes) {
     const Tensor bytes = value.cpu().contiguous();
-    options.checksum->update({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});
+    options.on_bytes({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});
   }
   return Weight(value.to(options.device, options.type));
 }
@@ -116,7 +121,7 @@ void ModelWeights::visit_linears(const std::function<void(const std::string& nam
 ModelWeights ModelWeights::random(const ModelConfig& config, uint64_t seed, const LoadOptions& options) {
   if (options.device.is_cpu()) check_memory(config);
   ModelWeights model(config);
-  if (options.checksum != nullptr) options.checksum->update(config.source.dump());
+  pass_config(config, options);
   uint64_t parameter = 0;
   model.visit([&](const std::string& name, Weight& weight, const std::vector<int64_t>& shape) {
     const bool norm = shape.size() == 1 && name.ends_with(".weight");
@@ -160,7 +165,7 @@ ModelWeights ModelWeights::load(const ModelConfig& config, const WeightSource& s
       fail(ExitCode::kBadInput, source.origin, ": tensor \"", name, "\" of shape ", shape_text(shape),
            " does not belong to a ", config.model_type, " of ", config.num_hidden_layers,
            " layers, which config.json describes", kSameModelHint);
-  if (options.checksum != nullptr) options.checksum->update(config.source.dump());
+  pass_config(config, options);
   model.visit([&](const std::string& name, Weight& weight, const std::vector<int64_t>&) {
     weight = place_weight(source.read(name), options);
   });
@@ -186,16 +191,22 @@ ModelWeights ModelWeights::from_tensors(const ModelConfig& config, const std::ve
 }
 
 MasterWeights ModelWeights::set_compute_type(at::ScalarType type) {
+  const bool is_loaded_in_type = compute_type() == type;
+  // Before the masters, which would keep the tensors that this replaces. A float32 weight must stay its own master.
+  if (is_loaded_in_type && type != at::kFloat) make_matmuls_adjacent();
   MasterWeights masters(trainable());
-  if (compute_type() == type && type == at::kFloat && !has_adapter()) return masters;
   for (const auto* weights : {&network_, &adapter_})
     for (const NamedWeight& weight : *weights) weight.weight.set_value(weight.weight.value().to(type));
-  if (has_adapter()) return masters;
+  if (!is_loaded_in_type) make_matmuls_adjacent();
+  return masters;
+}
+
+/// Places the weights of layers with the same input next to each other, so that sampling fuses them without a copy.
+void ModelWeights::make_matmuls_adjacent() {
   for (const LayerWeights& layer : layers_) {
     make_adjacent({&layer.query, &layer.key, &layer.value});
     make_adjacent({&layer.gate, &layer.up});
   }
-  return masters;
 }
 
 void ModelWeights::set_adapter(const AdapterFunction& make_adapter) {

@@ -3,10 +3,10 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "keel/core/files/hash.h"
 #include "keel/core/tensor/tensor.h"
 #include "keel/model/network/linear.h"
 #include "keel/model/network/lora_options.h"
@@ -22,12 +22,12 @@ struct WeightSource {
   std::function<Tensor(const std::string& name)> read;
 };
 
-/// Where weights are loaded to, and their dtype: each one is rounded before the next one is read, so that float32 copies
-/// of the whole model never exist. The checksum, if given, is updated with config.json and the weights before rounding.
+/// Where weights are loaded to, and their dtype. Each weight is rounded before the next one is read, so that a float32
+/// copy of the whole model never exists. `on_bytes`, if given, gets config.json and the weights before rounding.
 struct LoadOptions {
   at::Device device;
   at::ScalarType type = at::kFloat;
-  Crc32c* checksum = nullptr;
+  std::function<void(std::span<const std::byte>)> on_bytes = nullptr;
 };
 
 /// The weights of one layer. Weights that a family does not have are undefined.
@@ -106,6 +106,7 @@ class ModelWeights {
   void visit(const Visitor& visitor);
   void visit_linears(const std::function<void(const std::string& name, Linear& layer)>& visitor);
   void list_weights();
+  void make_matmuls_adjacent();
 
   ModelConfig config_;
   Weight embedding_, final_norm_, head_;

@@ -353,8 +353,10 @@ std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpo
 }
 
 bool has_rounded_adapter(const std::filesystem::path& checkpoint) {
-  return path_exists(checkpoint / "manifest.json") && path_exists(adapter_folder(checkpoint)) &&
-         ModelFolder::open(checkpoint).dtypes.common() != at::kFloat;
+  if (!path_exists(checkpoint / "manifest.json") || !path_exists(adapter_folder(checkpoint))) return false;
+  // A run merges in its compute dtype, and the file can be narrower.
+  const std::string precision = saved_config(checkpoint).at("run").at("precision");
+  return precision == "bf16" || precision == "fp16" || has_narrow_weights(load_folder_without_weights(checkpoint));
 }
 
 Json set_adapter(const std::filesystem::path& checkpoint, ModelWeights& base) {

@@ -74,8 +74,8 @@ TrainState load_state(const std::filesystem::path& checkpoint);
 /// Loads the configuration that a checkpoint was trained with. Fails for another format version.
 Json saved_config(const std::filesystem::path& checkpoint);
 
-/// Loads a checkpoint. If it has an adapter, the policy's weights are zeros: the caller loads the base, and set_adapter()
-/// the adapter. Fails for another format version.
+/// Loads a checkpoint. If it has an adapter, the policy's weights are zeros: the caller loads the base, and
+/// set_adapter() the adapter. Fails for another format version.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
 
 /// The float32 masters in a checkpoint whose folder has narrower weights; none otherwise.
@@ -87,8 +87,8 @@ constexpr const char* kMergedAdapters = "merged_adapters";
 /// Shortens a base's path to the folder's name, so that shared weights do not contain local paths.
 Json portable_base_name(const Json& base);
 
-/// Returns whether a checkpoint has an adapter, and its merged weights are narrower than float32. Rounding them loses
-/// most of a small update. False if the user has changed the folder, and so removed its manifest.
+/// Returns whether a checkpoint has an adapter, and its merged weights are rounded, which loses most of a small update.
+/// False if the user has changed the folder and so removed its manifest.
 bool has_rounded_adapter(const std::filesystem::path& checkpoint);
 
 /// The path of a checkpoint's adapter.

@@ -19,6 +19,15 @@
 namespace keel {
 namespace {
 
+/// Reads the configuration in a checkpoint, without the checks of a new run.
+Config read_saved_config(const std::filesystem::path& checkpoint) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  table.load({.value = saved_config(checkpoint), .lines = {}, .file = (checkpoint / "state.json").string()});
+  return config;
+}
+
 /// Resolves model.path; a run folder means its newest checkpoint.
 std::string model_path(const Config& config) { return resolve_model(config.model.path, nullptr); }
 
@@ -49,8 +58,19 @@ LoadedModel load_starting_model(const Config& config, const LoadOptions& options
   return start;
 }
 
-LoadOptions base_load_options(const Config& config, at::Device device, at::ScalarType type, Crc32c* checksum) {
-  return {device, config.lora.used() ? type : at::kFloat, checksum};
+LoadOptions base_load_options(const Config& config, at::Device device, at::ScalarType type, Crc32c& checksum) {
+  return {device, config.lora.used() ? type : at::kFloat,
+          [&](std::span<const std::byte> bytes) { checksum.update(bytes); }};
+}
+
+bool load_base_and_adapter(LoadedModel& policy, const Config& config, at::Device device, at::ScalarType type,
+                           const std::filesystem::path& checkpoint) {
+  Crc32c checksum;
+  ModelWeights base = load_starting_model(config, base_load_options(config, device, type, checksum)).model;
+  if (checksum.value() != load_state(checkpoint).base_checksum) return false;
+  policy.adapter = set_adapter(checkpoint, base);
+  policy.model = std::move(base);
+  return true;
 }
 
 at::Device open_run_device(RunOptions& run, Console& console, bool resumes) {
@@ -117,28 +137,34 @@ LoadedModel load_verified_model(const std::string& name, const LoadOptions& opti
   return trained ? load_folder(path, options, &*trained) : load_model(name, options);
 }
 
-LoadedModel load_trained_model(const std::string& name, const LoadOptions& options, Console& console) {
+LoadedModel load_trained_model(const std::string& name, const std::string& adapter, const LoadOptions& options,
+                               Console& console) {
+  if (!adapter.empty()) {
+    require_adapter_base(name, adapter, "--adapter");
+    LoadedModel loaded = load_verified_model(name, options);
+    read_adapter(adapter, loaded.model);
+    return loaded;
+  }
   const std::filesystem::path checkpoint = locate_model(name);
   if (!has_rounded_adapter(checkpoint)) return load_verified_model(name, options);
   verify_checksums(checkpoint);
-  const std::string base = saved_config(checkpoint).at("model").value("path", "");
-  std::string problem = "it has changed";
+  const Config config = read_saved_config(checkpoint);
+  std::string problem = "it has other weights than when the run was started";
   try {
     LoadedModel loaded = load_folder_without_weights(checkpoint);
-    Crc32c checksum;
-    const LoadedModel start = load_verified_model(base, {options.device, options.type, &checksum});
-    loaded.model = start.model.with_config(loaded.model.config());  // which names the adapter that is merged into it
-    if (checksum.value() == load_state(checkpoint).base_checksum) {
-      loaded.adapter = set_adapter(checkpoint, loaded.model);
+    const ModelConfig merged = loaded.model.config();  // config.json names the adapter's base
+    if (load_base_and_adapter(loaded, config, options.device, options.type, checkpoint)) {
+      loaded.model = loaded.model.with_config(merged);
       return loaded;
     }
   } catch (const Error& error) {
     if (error.code() != ExitCode::kBadInput) throw;
     problem = error.what();
   }
-  console.warning("the base of the adapter in " + checkpoint.string() + ", " + base + ", cannot be used (" + problem +
-                  "), so the checkpoint's merged weights are used. They are rounded to " +
-                  "the dtype of the base, which loses small updates");
+  console.warning("the base of the adapter in " + checkpoint.string() + " cannot be used: " + problem +
+                  ". The merged weights of the checkpoint are used instead; they are rounded, which loses small " +
+                  "updates. Fix: restore " + config.model.path + ", or name a copy with --model BASE --adapter " +
+                  adapter_folder(checkpoint).string());
   return load_verified_model(name, options);
 }
 

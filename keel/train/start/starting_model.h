@@ -15,7 +15,12 @@ void check_model_and_data(const Config& config);
 LoadedModel load_starting_model(const Config& config, const LoadOptions& options);
 
 /// Returns how a run loads its base weights. Below an adapter they are never trained, so they need no float32 masters.
-LoadOptions base_load_options(const Config& config, at::Device device, at::ScalarType type, Crc32c* checksum);
+LoadOptions base_load_options(const Config& config, at::Device device, at::ScalarType type, Crc32c& checksum);
+
+/// Loads the starting model and sets the adapter of a checkpoint, for `policy`. Returns false if it is another model
+/// than the adapter was trained on; `policy` is then unchanged.
+bool load_base_and_adapter(LoadedModel& policy, const Config& config, at::Device device, at::ScalarType type,
+                           const std::filesystem::path& checkpoint);
 
 /// Opens the run's device, replaces run.device=auto by its name, and prints it. Warns of a GPU that would be unused.
 at::Device open_run_device(RunOptions& run, Console& console, bool resumes = false);
@@ -47,8 +52,9 @@ void verify_checksums(const std::filesystem::path& folder);
 /// Loads a model after verify_checksums(); a checkpoint gives its float32 master weights.
 LoadedModel load_verified_model(const std::string& name, const LoadOptions& options);
 
-/// The same, but a checkpoint whose merged weights are rounded gives its base with the adapter apart. Warns and returns
-/// the merged weights if the base is missing or has changed.
-LoadedModel load_trained_model(const std::string& name, const LoadOptions& options, Console& console);
+/// The same, with the adapter of a folder if its name is not empty. A checkpoint whose merged weights are rounded gives
+/// its base with the adapter apart; if the base is missing or has changed, this warns and returns the merged weights.
+LoadedModel load_trained_model(const std::string& name, const std::string& adapter, const LoadOptions& options,
+                               Console& console);
 
 }  // namespace keel

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "keel/core/files/hash.h"
 #include "tests/model/network/hidden_of.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
@@ -136,23 +137,24 @@ TEST(CausalLmRandom, InLowPrecisionIsTheRoundedFloat32Model) {
   EXPECT_EQ(masters.value_of(frozen.trainable()[0].weight).scalar_type(), at::kFloat);
 }
 
-TEST(CausalLmLoad, RoundsEachWeightAndTakesTheChecksumBefore) {
+TEST(CausalLmLoad, RoundsEachWeightAfterItsBytesWerePassedOn) {
   const ModelConfig config = tiny_config(4, 2, false);
   std::vector<NamedTensor> tensors = ModelWeights::random(config, 7, {at::kCPU}).parameters();
   WeightSource source{.origin = "here", .shapes = {}, .read = [&](const std::string& name) {
                         return std::ranges::find(tensors, name, &NamedTensor::name)->value.detach().clone();
                       }};
   for (const NamedTensor& tensor : tensors) source.shapes[tensor.name] = tensor.value.sizes().vec();
+  const auto into = [](Crc32c& checksum) { return [&](std::span<const std::byte> bytes) { checksum.update(bytes); }; };
   Crc32c wide, narrow, drawn, changed;
-  ModelWeights::load(config, source, {.device = at::kCPU, .checksum = &wide});
-  const auto rounded = ModelWeights::load(config, source, {at::kCPU, at::kBFloat16, &narrow}).parameters();
+  ModelWeights::load(config, source, {at::kCPU, at::kFloat, into(wide)});
+  const auto rounded = ModelWeights::load(config, source, {at::kCPU, at::kBFloat16, into(narrow)}).parameters();
   for (size_t i = 0; i < tensors.size(); ++i)
     EXPECT_TRUE(rounded[i].value.equal(tensors[i].value.to(at::kBFloat16))) << tensors[i].name;
   EXPECT_EQ(narrow.value(), wide.value());
-  ModelWeights::random(config, 7, {at::kCPU, at::kBFloat16, &drawn});
+  ModelWeights::random(config, 7, {at::kCPU, at::kBFloat16, into(drawn)});
   EXPECT_EQ(drawn.value(), wide.value());
   tensors.back().value = tensors.back().value.detach() * (1 + 1e-6);  // equal in bfloat16
-  ModelWeights::load(config, source, {at::kCPU, at::kBFloat16, &changed});
+  ModelWeights::load(config, source, {at::kCPU, at::kBFloat16, into(changed)});
   EXPECT_NE(changed.value(), wide.value());
 }
 

@@ -33,7 +33,7 @@ inline void expect_float32_gradients_of_linear_layers(at::Device device) {
     }
 }
 
-/// The same for the matrices of an adapter. The numbers between A and B have the dtype of the layer.
+/// Expects the same of the matrices of an adapter. The numbers between A and B have the dtype of the layer.
 inline void expect_float32_gradients_of_adapters(at::Device device) {
   const int64_t rows = 70, in = 48, out = 32, rank = 8;
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {

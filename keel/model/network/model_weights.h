@@ -22,7 +22,7 @@ struct WeightSource {
   std::function<Tensor(const std::string& name)> read;
 };
 
-/// Where weights are loaded to, and their dtype. Each weight is rounded before the next one is read, so that a float32
+/// The device and the dtype of loaded weights. Each weight is rounded before the next one is read, so that a float32
 /// copy of the whole model never exists. `on_bytes`, if given, gets config.json and the weights before rounding.
 struct LoadOptions {
   at::Device device;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "keel/core/console.h"
+#include "keel/core/files/hash.h"
 #include "keel/model/loaded_model.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
@@ -52,8 +53,9 @@ void verify_checksums(const std::filesystem::path& folder);
 /// Loads a model after verify_checksums(); a checkpoint gives its float32 master weights.
 LoadedModel load_verified_model(const std::string& name, const LoadOptions& options);
 
-/// The same, with the adapter of a folder if its name is not empty. A checkpoint whose merged weights are rounded gives
-/// its base with the adapter apart; if the base is missing or has changed, this warns and returns the merged weights.
+/// Loads a model like load_verified_model(), with the adapter of a folder if its name is not empty. A checkpoint whose
+/// merged weights are rounded gives its base with the adapter apart; if the base is missing or has changed, this warns
+/// and returns the merged weights.
 LoadedModel load_trained_model(const std::string& name, const std::string& adapter, const LoadOptions& options,
                                Console& console);
 

@@ -16,6 +16,10 @@
 namespace keel {
 namespace {
 
+/// Texts of print_to_stderr_and_log() that no log has yet. Only the thread that logs may write to a run's files.
+std::mutex unlogged_mutex;
+std::vector<std::string> unlogged;
+
 struct Range {
   uint32_t first, last;
 };
@@ -201,6 +205,16 @@ void Console::log(std::string_view text) {
 
 void Console::add_to_log(std::string_view text) {
   if (!log_ && !keeps_lines_) return;
+  std::vector<std::string> earlier;
+  {
+    const std::scoped_lock lock(unlogged_mutex);
+    earlier.swap(unlogged);
+  }
+  for (const std::string& each : earlier) add_lines_to_log(each);
+  add_lines_to_log(text);
+}
+
+void Console::add_lines_to_log(std::string_view text) {
   const std::string escaped = escape_except_paint(text, /*with_colors=*/false);
   for (size_t begin = 0; begin <= escaped.size();) {
     const size_t end = std::min(escaped.find('\n', begin), escaped.size());
@@ -260,6 +274,12 @@ void Console::print_plain_progress() {
   progress_pending_ = false;
   ever_printed_ = true;
   printed_at_ = last_print_ = now();
+}
+
+void print_to_stderr_and_log(std::string_view text) {
+  const std::scoped_lock lock(unlogged_mutex);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  unlogged.emplace_back(text.substr(0, text.find_last_not_of('\n') + 1));
 }
 
 std::string escape_controls(std::string_view text, Newlines newlines) {

@@ -71,6 +71,7 @@ class Console {
   double now() const;
   std::string escape_except_paint(std::string_view text, bool with_colors) const;
   void add_to_log(std::string_view text);
+  void add_lines_to_log(std::string_view text);
   void print_line(std::string_view text);
   void print_plain_progress();
   void rewrite_line(std::string_view text);
@@ -89,6 +90,9 @@ class Console {
   double printed_at_ = 0;          // time of the last progress line
   double last_print_ = 0;          // time of the last output of any kind
 };
+
+/// Prints a text to stderr, from any thread. The log of the process's run gets it before its next line.
+void print_to_stderr_and_log(std::string_view text);
 
 enum class Newlines { kEscape, kKeep };
 

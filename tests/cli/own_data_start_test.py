@@ -238,6 +238,8 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertIn("line 7, in compute_score", result.stderr)
         log = (self.folder / "run" / "log.txt").read_text()
         self.assertGreater(log.count("no more tea"), 10)  # the log has all of them
+        self.assertEqual(log.count("Traceback (most recent call last)"), 2)
+        self.assertIn("line 7, in compute_score", log)
 
     def test_a_collapse_of_the_reward_within_the_first_steps_is_noticed(self):
         """4 prompts a step, with a reward of 1 up to step 7. Wilson's intervals of 20 of 20 (steps 1 to 5) and of 8 of 20 (steps 6

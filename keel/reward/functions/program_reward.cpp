@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 
 #include "keel/core/console.h"
 #include "keel/core/files/json_file.h"
@@ -135,7 +134,7 @@ void ProgramReward::print_new_tracebacks(const Json& reply) const {
     if (!where.is_string() || !text.is_string() || printed_.size() >= kMaxPrinted || !printed_.insert(where).second)
       continue;
     const std::string truncated = text.get<std::string>().substr(0, kMaxBytes);
-    std::fputs(escape_controls(truncated, Newlines::kKeep).c_str(), stderr);
+    print_to_stderr_and_log(escape_controls(truncated, Newlines::kKeep));
   }
 }
 
